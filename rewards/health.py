@@ -1,0 +1,84 @@
+"""Watches for a reward that is broken rather than strict: the share of rows whose check or reference failed.
+
+Counts rows, over the last 1,024 of each reward in this process, in which a weighted component was ERROR or
+BAD_REFERENCE. A share is always of 1,024, so a short call alone never raises an alarm.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter, deque
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from guerdon.errors import BrokenRewardError, ConfigError
+
+if TYPE_CHECKING:
+    from guerdon.rewards.scores import Scores
+    from guerdon.rewards.term import Term
+
+__all__ = ["WINDOW", "forget", "watch"]
+
+WINDOW = 1024
+"""Rows remembered for each reward."""
+
+_rows: dict[Hashable, deque[str]] = {}
+_warned: set[Hashable] = set()
+_lock = threading.Lock()
+
+
+def forget() -> None:
+    """Drop what is remembered of every reward in this process."""
+    with _lock:
+        _rows.clear()
+        _warned.clear()
+
+
+def watch(reward: Term, scores: Scores, warn_broken: float, max_broken: float) -> Scores:
+    """Record the rows of `scores` and return them; warn above `warn_broken`, raise BrokenRewardError above `max_broken`."""
+    for name, value in (("warn_broken", warn_broken), ("max_broken", max_broken)):
+        if not 0.0 <= value <= 1.0:
+            raise ConfigError(f"{name}: expected a share in 0..1, got {value!r}")
+    broken = _broken_rows(scores)
+    key = _key(reward)
+    with _lock:
+        if len(_rows) > 256 and key not in _rows:
+            _rows.clear()  # short-lived rewards; what counts is the one being trained on
+        window = _rows.setdefault(key, deque(maxlen=WINDOW))
+        window.extend(broken)
+        count = sum(1 for reason in window if reason)
+        first_warning = count > warn_broken * WINDOW and key not in _warned
+        if first_warning:
+            _warned.add(key)
+        elif count <= warn_broken * WINDOW:
+            _warned.discard(key)
+        reasons = Counter(reason for reason in window if reason).most_common(3)
+    if count > max_broken * WINDOW:
+        raise BrokenRewardError(_message(reward, count, reasons) + "; fix it, or pass max_broken=1.0 to go on")
+    if first_warning:
+        warnings.warn(_message(reward, count, reasons), RuntimeWarning, stacklevel=4)
+    return scores
+
+
+def _broken_rows(scores: Scores) -> list[str]:
+    """For each row the component and reason that broke it, or the empty text."""
+    out = [""] * len(scores)
+    for k, name in enumerate(scores.names):
+        for i, verdict in enumerate(scores.verdicts[name]):
+            if verdict.status.is_broken and scores.weights_NK[i, k] != 0 and not out[i]:
+                out[i] = f"{name} {verdict.status} {verdict.reason}"
+    return out
+
+
+def _message(reward: Term, count: int, reasons: list[tuple[str, int]]) -> str:
+    what = ", ".join(f"{reason} ({n})" for reason, n in reasons)
+    return f"reward {reward.name!r}: {count} of the last {WINDOW} rows could not be scored: {what}"
+
+
+def _key(reward: Term) -> Hashable:
+    try:
+        hash(reward)
+    except TypeError:
+        return id(reward)
+    return reward

@@ -1,0 +1,58 @@
+"""The watch over broken rows: 1,024 rows, warns above a fifth, raises above a half, both settable."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from guerdon import Rollout
+from guerdon.errors import BrokenRewardError, ConfigError
+from guerdon.rewards.health import WINDOW
+
+from .conftest import Shape, check
+
+REWARD = check(0) + 0 * Shape(1)
+
+
+def rows(broken: int, good: int, code: str = "E") -> list[Rollout]:
+    return [Rollout(code + "1")] * broken + [Rollout("C1")] * good
+
+
+@pytest.mark.parametrize("code", ["E", "B"])
+def test_more_than_half_of_the_window_broken_raises_and_names_the_reason(code: str) -> None:
+    with pytest.raises(BrokenRewardError, match=r"check0"):
+        REWARD.score(rows(WINDOW // 2 + 1, 0, code))
+
+
+def test_more_than_a_fifth_warns_once() -> None:
+    with pytest.warns(RuntimeWarning, match="check0 error lost_worker"):
+        REWARD.score(rows(WINDOW // 5 + 1, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        REWARD.score(rows(1, 1))
+
+
+@pytest.mark.parametrize("code", ["U", "N", "-", "I"])
+def test_deliberate_abstention_and_wrong_answers_are_not_broken(code: str) -> None:
+    assert len(REWARD.score(rows(2 * WINDOW, 0, code))) == 2 * WINDOW
+
+
+def test_a_zero_weight_term_does_not_count() -> None:
+    assert len(REWARD.score([Rollout("CE")] * WINDOW)) == WINDOW
+
+
+def test_a_few_broken_rows_of_a_short_call_raise_no_alarm() -> None:
+    assert REWARD([Rollout("E1")] * 20) == [None] * 20
+
+
+def test_the_window_forgets_what_is_long_past() -> None:
+    REWARD.score(rows(WINDOW // 6, 0))
+    REWARD.score(rows(0, WINDOW))
+    REWARD.score(rows(WINDOW // 6, 0))
+
+
+def test_both_limits_can_be_set() -> None:
+    assert len(REWARD.score(rows(WINDOW, 0), max_broken=1.0, warn_broken=1.0)) == WINDOW
+    with pytest.raises(ConfigError, match="max_broken"):
+        REWARD.score(rows(1, 0), max_broken=2.0)
