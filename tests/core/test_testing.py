@@ -1,0 +1,119 @@
+"""The conformance checks accept good rewards and find each fault they promise to find."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import guerdon.rewards as R
+from guerdon import Rollout, Status, Verdict
+from guerdon.testing import assert_scores, check_reward, check_verifier, check_worker
+
+ROWS = [Rollout("4", answer="4"), Rollout("5", answer="4"), Rollout("seven", answer="4"), Rollout("four", answer="four")]
+COUNT = {"calls": 0}
+SEEN = threading.local()
+
+
+def good(rollout: Rollout) -> float:
+    return float(len(rollout.completion) < 3)
+
+
+def impure(rollout: Rollout) -> float:
+    COUNT["calls"] += 1
+    return float(COUNT["calls"])
+
+
+def crashes_on_empty(rollout: Rollout) -> Any:
+    return Verdict(float(ord(rollout.completion[0])), Status.SCORED)
+
+
+def bound_to_a_thread(rollout: Rollout) -> float:
+    SEEN.name = getattr(SEEN, "name", threading.current_thread().name)
+    return float(SEEN.name == "MainThread")
+
+
+def looks_at_neighbours(rollouts: Sequence[Rollout]) -> list[float]:
+    return [float(i) for i, _ in enumerate(rollouts)]
+
+
+def spoils_others(rollouts: Sequence[Rollout]) -> list[float]:
+    return [float(any("\x00" in r.completion for r in rollouts))] * len(rollouts)
+
+
+def changes_rows(rollout: Rollout) -> float:
+    rollout.columns["seen"] = True  # type: ignore[index]
+    return 1.0
+
+
+def test_a_good_reward_passes() -> None:
+    check_reward(0.5 * R.exact() + R.from_function(good), ROWS)
+
+
+def test_a_built_in_reward_scores_alike_in_another_process() -> None:
+    check_reward(R.exact() + R.think_format(), ROWS, another_process=True)
+
+
+@pytest.mark.parametrize(
+    ("reward", "fault"),
+    [
+        (R.from_function(impure), "not pure"),
+        (R.from_function(bound_to_a_thread), "threads"),
+        (R.from_function(looks_at_neighbours, batch=True), "order"),
+        (R.from_function(spoils_others, batch=True), "other rows"),
+        (R.from_function(changes_rows), "changed the rollouts"),
+    ],
+)
+def test_each_fault_is_found(reward: R.Term, fault: str) -> None:
+    with pytest.raises(AssertionError, match=fault):
+        check_reward(reward, ROWS)
+
+
+def test_a_reward_that_cannot_pickle_is_found() -> None:
+    with pytest.raises((AttributeError, Exception), match=r"pickle|local|lambda"):
+        check_reward(R.from_function(lambda r: 1.0, name="f"), ROWS)
+
+
+@dataclass(frozen=True)
+class Raises:
+    def judge(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
+        return [Verdict.graded(float(r.completion[0] == "4")) for r in rollouts]
+
+
+@dataclass(frozen=True)
+class Shapes:
+    def judge(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
+        return [Verdict(2.0, Status.SCORED) for _ in rollouts]
+
+
+@dataclass(frozen=True)
+class Short:
+    def judge(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
+        return [Verdict.of(Status.CORRECT)]
+
+
+def test_a_verifier_that_raises_on_hostile_text_is_found() -> None:
+    with pytest.raises(IndexError):
+        check_verifier(Raises(), ROWS)
+
+
+@pytest.mark.parametrize(("verifier", "fault"), [(Shapes(), "SCORED"), (Short(), "1 verdicts for 4")])
+def test_a_verifier_that_breaks_the_contract_is_found(verifier: Any, fault: str) -> None:
+    with pytest.raises(AssertionError, match=fault):
+        check_verifier(verifier, ROWS)
+
+
+def test_a_golden_table_reports_every_row_that_differs() -> None:
+    assert_scores(R.exact(), [("4", "4", 1.0), (Rollout("4", answer="5"), None, 0.0), ("4", "4", Status.CORRECT)])
+    with pytest.raises(AssertionError) as failure:
+        assert_scores(R.exact(), [("4", "4", 0.0), ("4", "4", 1.0), ("5", "4", None), ("5", "4", "no_answer")])
+    assert [f"row {i}" in str(failure.value) for i in range(4)] == [True, False, True, True]
+
+
+def test_a_worker_function_is_run_and_its_failures_are_reported() -> None:
+    assert check_worker("operator:add", [(1, 2), (3, 4)]) == [3, 7]
+    with pytest.raises(AssertionError, match="1 of 2 jobs failed"):
+        check_worker("operator:truediv", [(1, 2), (1, 0)])
