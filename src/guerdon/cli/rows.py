@@ -1,0 +1,187 @@
+"""Rows to rollouts: which key of a row holds the completion, the prompt, the answer.
+
+A row is one rollout (`{"prompt", "completion", "answer", ...}`) or one prompt with a list of them (`{"prompt",
+"answer", "rollouts": [{"text", ...}, ...]}`). Every other key becomes a column. Names are detected, or given by
+`--columns answer=solution,completion=text`. Nothing is grouped or scored here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from guerdon.cli.files import Row
+from guerdon.errors import ConfigError, DataError
+from guerdon.rollouts import from_messages, prompt_of
+from guerdon.types import Rollout
+
+__all__ = ["Layout", "parse_columns"]
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "rollouts": ("rollouts",),
+    "completion": ("completion", "text", "response", "output", "generation", "messages"),
+    "prompt": ("prompt", "question", "problem", "query"),
+    "answer": ("answer", "ground_truth", "solution", "target"),
+    "group": ("group",),
+    "id": ("id",),
+    "num_tokens": ("num_tokens",),
+    "token_ids": ("token_ids", "completion_ids"),
+    "truncated": ("truncated",),
+}
+"""What a rollout is made of, and the keys looked for, in order, where `--columns` does not say."""
+
+
+def parse_columns(text: str | None) -> dict[str, str]:
+    """`answer=solution,completion=text`: from what a rollout calls it to the key in the file. Other names are aliases of columns.
+
+    >>> parse_columns("answer=solution, tests=test")
+    {'answer': 'solution', 'tests': 'test'}
+    """
+    mapping: dict[str, str] = {}
+    for part in filter(str.strip, (text or "").split(",")):
+        name, equals, key = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not key:
+            raise ConfigError(f"--columns: expected name=key pairs such as answer=solution,completion=text, got {part.strip()!r}")
+        near = [] if name in NAMES else difflib.get_close_matches(name, NAMES, cutoff=0.75)
+        if near:
+            raise ConfigError(f"--columns: no part of a rollout is called {name!r}; did you mean {near[0]!r}?")
+        mapping[name] = key
+    return mapping
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The key that holds each part of a rollout; a part the file lacks is absent. `aliases` are further columns."""
+
+    keys: Mapping[str, str]
+    aliases: Mapping[str, str]
+
+    @classmethod
+    def detect(cls, rows: Sequence[Row], mapping: Mapping[str, str], label: str) -> Layout:
+        """From the first rows of a file. Raises DataError, with the fix, when no completion is found or a mapped key is absent."""
+        listing = mapping.get("rollouts", "rollouts")
+        nested = any(isinstance(row.data.get(listing), list) for row in rows)
+        items = [item for row in rows for item in row.data.get(listing) or ()] if nested else []
+        inner = dict.fromkeys(key for item in items if isinstance(item, dict) for key in item)
+        there = [*inner, *(key for key in dict.fromkeys(key for row in rows for key in row.data) if key not in inner)]
+        for name, key in mapping.items():
+            if key not in there:
+                raise DataError(f"{label}: --columns {name}={key}: no row has {key!r}; they have {_listed(there)}")
+        taken = {key for name, key in mapping.items() if name in NAMES}
+        keys = {name: key for name, key in mapping.items() if name in NAMES}
+        for name, candidates in NAMES.items():
+            where = inner if nested and name == "completion" else there
+            free = [key for key in candidates if key in where and key not in taken]
+            if free and (nested or name != "rollouts"):
+                keys.setdefault(name, free[0])
+        if "completion" not in keys and not any(isinstance(item, str) for item in items):
+            raise DataError(
+                f"{label}: no completion found: looked for {', '.join(NAMES['completion'])}, the rows have {_listed(there)}; "
+                "say which it is with --columns completion=KEY"
+            )
+        return cls(keys, {name: key for name, key in mapping.items() if name not in NAMES})
+
+    @property
+    def nested(self) -> bool:
+        """Whether each row holds the rollouts of one prompt."""
+        return "rollouts" in self.keys
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the file says which rollouts belong together."""
+        return self.nested or "group" in self.keys or "prompt" in self.keys or self.keys["completion"] == "messages"
+
+    def rollouts(self, row: Row) -> list[Rollout]:
+        """The rollouts of one row. Raises ConfigError when they cannot be read."""
+        if not self.nested:
+            return [self._rollout(row.data, None if self.grouped else row.line)]
+        listing = self.keys["rollouts"]
+        items = row.data.get(listing)
+        if not isinstance(items, list) or not items:
+            raise ConfigError(f"{listing!r}: expected a list of rollouts, got {'nothing' if not items else type(items).__name__}")
+        shared = {key: value for key, value in row.data.items() if key != listing}
+        return [self._rollout({**shared, **self._item(item)}, row.line) for item in items]
+
+    def _item(self, item: Any) -> dict[str, Any]:
+        if isinstance(item, str):
+            return {self.keys.get("completion", "completion"): item}
+        if not isinstance(item, dict):
+            raise ConfigError(f"{self.keys['rollouts']!r}: expected a list of objects or texts, found {type(item).__name__}")
+        return item
+
+    def _rollout(self, data: dict[str, Any], group: Hashable) -> Rollout:
+        keys = self.keys
+        completion_key, prompt_key = keys.get("completion", "completion"), keys.get("prompt", "")
+        completion = data.get(completion_key)
+        columns = {key: value for key, value in data.items() if key != completion_key and key != prompt_key}
+        for name, key in self.aliases.items():
+            columns[name] = data.get(key)
+        fields: dict[str, Any] = {}
+        for name, check in _CHECKS:
+            if name in keys and (value := data.get(keys[name])) is not None:
+                fields[name] = check(value, keys[name])
+        if "token_ids" in fields:
+            fields.setdefault("num_tokens", len(fields["token_ids"]))
+        if group is not None:
+            fields["group"] = group
+        if isinstance(completion, str):
+            return Rollout(completion, _prompt(data.get(prompt_key), prompt_key), columns=columns, **fields)
+        if not isinstance(completion, list):
+            got = "nothing" if completion is None else type(completion).__name__
+            raise ConfigError(f"{completion_key!r}: expected text or a list of messages, got {got}")
+        prompt = _prompt(data[prompt_key], prompt_key) if prompt_key in data else None
+        return from_messages(completion, prompt, columns=columns, **fields)
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:20]) + (", ..." if len(keys) > 20 else "") if keys else "no keys"
+
+
+def _prompt(value: Any, key: str) -> Any:
+    if value is not None and not isinstance(value, str | list):
+        raise ConfigError(f"{key!r}: expected text or a list of messages, got {type(value).__name__}")
+    return prompt_of(value)
+
+
+def _answer(value: Any, key: str) -> Any:
+    return value
+
+
+def _count(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 0:
+        raise ConfigError(f"{key!r}: expected a count of tokens, got {value!r:.60}")
+    return int(value)
+
+
+def _token_ids(value: Any, key: str) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(token) is int for token in value):
+        raise ConfigError(f"{key!r}: expected a list of token ids, got {value!r:.60}")
+    return tuple(value)
+
+
+def _flag(value: Any, key: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key!r}: expected true or false, got {value!r:.60}")
+    return value
+
+
+def _group(value: Any, key: str) -> Hashable:
+    if not isinstance(value, str | int | float):
+        raise ConfigError(f"{key!r}: expected text or a number to name the group, got {type(value).__name__}")
+    return value
+
+
+def _id(value: Any, key: str) -> str:
+    return str(value)
+
+
+_CHECKS: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
+    ("answer", _answer),
+    ("group", _group),
+    ("id", _id),
+    ("num_tokens", _count),
+    ("token_ids", _token_ids),
+    ("truncated", _flag),
+)
