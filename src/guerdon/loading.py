@@ -1,6 +1,7 @@
 """Import strings: how a command line, a config or another process names a reward, verifier or sandbox.
 
-`pkg.mod:obj` imports a module; `path/to/file.py:obj` runs a file once per process. Nothing is registered anywhere.
+`pkg.mod:obj` imports a module; `path/to/file.py:obj` runs a file once per process, which may import the modules beside it.
+Nothing is registered anywhere.
 """
 
 from __future__ import annotations
@@ -63,9 +64,21 @@ def _load_file(path: str, spec: str) -> ModuleType:
         raise LoadError(f"{spec!r}: {file} is not Python source")
     module = importlib.util.module_from_spec(module_spec)
     sys.modules[name] = module
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))  # as for a script, but last: the modules beside it shadow nothing
     try:
         module_spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise LoadError(f"{spec!r}: running {file} failed: {type(error).__name__}: {error}") from error
+        raise LoadError(f"{spec!r}: running {_failing_line(file, error)} failed: {type(error).__name__}: {error}") from error
     return module
+
+
+def _failing_line(file: Path, error: Exception) -> str:
+    """`file:line` of the innermost frame of the file, or of its syntax error."""
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(file) else None
+    at = error.__traceback__
+    while at is not None:
+        line = at.tb_lineno if at.tb_frame.f_code.co_filename == str(file) else line
+        at = at.tb_next
+    return f"{file}:{line}" if line else str(file)

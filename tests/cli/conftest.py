@@ -38,6 +38,24 @@ def siblings(rollouts):
     return [float(len(rollouts))] * len(rollouts)
 
 
+def from_trl(completions, **columns):
+    return [1.0] * len(completions)
+
+
+def made():
+    return reward
+
+
+def made_with(*, weight):
+    return weight * reward
+
+
+class Called:
+    def __call__(self, rollout):
+        return 1.0
+
+
+called, unnamed = Called(), lambda rollout: 1.0
 right = R.from_function(check, name="right", outcome=True, reads=["answer"])
 brief = R.from_function(short, name="brief")
 reward = right + 0.5 * brief
@@ -45,6 +63,11 @@ counted = right + R.soft_overlong(max_tokens=10, cache=5)
 grouped = right + R.from_function(siblings, name="siblings", batch=True, reads=["group"])
 verifier = type("V", (), {"judge": lambda self, rollouts: []})()
 text = "not a reward"
+
+
+class Verifier:
+    def judge(self, rollouts):
+        raise NotImplementedError
 
 
 class Own:

@@ -24,7 +24,9 @@ GOOD = {"prompt": "2+2?", "answer": "4", "completion": "4"}
         (b"[]\n", "jq -c '.[]'"),
         (b'"text"\n', "expected a JSON object, got str"),
         (b"{'a': 1}\n", "not JSON"),
-        (b'{"completion": "x"\n', ":1: not JSON"),
+        (b'{"completion": "x"\n', "1: not JSON (Expecting ',' delimiter at column 19, the end of the line)"),
+        (b'{"completion": "x"  \r\n', "at column 19, the end of the line"),
+        (b'{"completion": "x" "y": 1}\n', "at column 20)"),
         (b"\xff\xfe{}\n", "not UTF-8"),
         (b"[" * 100_000 + b"\n", "JSON"),
         (b'{"completion": ' + b"9" * 5000 + b"}\n", "not readable as JSON"),
@@ -57,7 +59,16 @@ def test_a_bad_row_under_strict_says_its_line(refused: Refused, files: Files) ->
     [
         ("Own", "the class Own; build one"),
         ("check", "the function check; lift it in the file: reward = R.from_function(check)"),
-        ("verifier", "lift it in the file: reward = R.verified(...)"),
+        ("siblings", "reward = R.from_function(siblings, batch=True)"),
+        ("unnamed", "reward = R.from_function(unnamed, name=...)"),
+        ("called", "an object of the class Called, which can be called; lift it in the file: reward = R.from_function(called, name=...)"),
+        ("Called", "reward = R.from_function(Called(...), name=...)"),
+        ("from_trl", "reward = R.from_trl(from_trl)"),
+        ("made", "if it builds the reward, call it in the file: reward = made()"),
+        ("made_with", "reward = made_with(...)"),
+        ("R.math_equal", "reward = R.math_equal()"),
+        ("verifier", "the verifier V; lift it in the file: reward = R.verified(verifier)"),
+        ("Verifier", "reward = R.verified(Verifier(...))"),
         ("text", "got str 'not a reward'"),
         ("missing", "has no 'missing'; it has"),
     ],
@@ -80,6 +91,25 @@ def test_a_reward_file_that_does_not_run(refused: Refused, files: Files, code: s
     assert says in refused("score", files.write([GOOD]), "-r", f"{files.folder / 'broken.py'}:reward")
 
 
+def test_a_wrong_object_is_not_called(refused: Refused, files: Files) -> None:
+    (files.folder / "calls.py").write_text("def made():\n    raise SystemExit('called')\n")
+    assert "reward = made()" in refused("score", files.write([GOOD]), "-r", f"{files.folder / 'calls.py'}:made")
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("x = 1\ny = 1 / 0", 2),
+        ("def f():\n    return 1 / 0\n\nf()", 2),
+        ("import json\n\njson.loads('{')", 3),
+        ("x = 1\ny = (", 2),
+    ],
+)
+def test_a_reward_file_that_fails_says_at_which_line(refused: Refused, files: Files, code: str, line: int) -> None:
+    (files.folder / "broken.py").write_text(code)
+    assert f"broken.py:{line} failed" in refused("score", files.write([GOOD]), "-r", f"{files.folder / 'broken.py'}:reward")
+
+
 @pytest.mark.parametrize(("spec", "says"), [("no.py:reward", "no such file"), ("nomod:reward", "no module named"), ("reward", "expected")])
 def test_a_reward_that_is_nowhere(refused: Refused, files: Files, spec: str, says: str) -> None:
     assert says in refused("score", files.write([GOOD]), "-r", spec)
@@ -94,7 +124,8 @@ def test_the_reward_is_asked_for(refused: Refused, files: Files) -> None:
     [
         (["--rewrd", "x"], "Did you mean '--reward'"),
         (["--limit", "0"], "--limit"),
-        (["--deadline", "soon"], "--deadline"),
+        (["--deadline", "soon"], "'soon' is not a valid number in the range x>0"),
+        (["--limit", "few"], "'few' is not a valid whole number in the range x>=1"),
         (["--columns", "anwser=solution"], "did you mean 'answer'"),
         (["--columns", "answer=solution"], "no row has 'solution'; they have prompt, answer, completion"),
         (["--columns", "answer"], "name=key pairs"),
@@ -108,7 +139,10 @@ def test_a_wrong_option(refused: Refused, files: Files, options: list[str], says
     ("options", "says"),
     [
         (["--keep", "0.8:0.2"], "low <= high"),
-        (["--keep", "0.2-0.8"], "LOW:HIGH"),
+        (["--keep", "0.2-0.8"], "--keep: expected LOW:HIGH, e.g. 0.2:0.8, got '0.2-0.8'"),
+        (["--keep", "abc"], "--keep: expected LOW:HIGH, e.g. 0.2:0.8, got 'abc'"),
+        (["--keep", "20:80"], "--keep: expected LOW:HIGH with 0 <= low <= high <= 1, e.g. 0.2:0.8"),
+        (["--pass-at", "all"], "'all' is not a valid number in the range 0<x<=1"),
         (["--keep", "0.1:0.9", "--zero-variance", "outcome"], "two rules"),
         (["--zero-variance", "total"], "--zero-variance"),
         (["--pass-at", "0"], "--pass-at"),
@@ -119,8 +153,28 @@ def test_a_wrong_option_of_filter(refused: Refused, files: Files, options: list[
     assert says in refused("filter", files.write([GOOD]), "-r", files.reward(), *options)
 
 
-def test_a_missing_input_file(refused: Refused, files: Files) -> None:
-    assert refused("score", "nowhere.jsonl", "-r", files.reward()) == "guerdon: nowhere.jsonl: No such file or directory"
+def test_a_missing_input_file_says_where_it_was_looked_for(refused: Refused, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files.folder)
+    line = refused("score", "nowhere.jsonl", "-r", files.reward())
+    assert line.startswith(f"guerdon: nowhere.jsonl: no such file in {files.folder}; name it from the working directory")
+    assert f"no directory {files.folder}/no" in refused("score", "no/rollouts.jsonl", "-r", files.reward())
+
+
+def test_a_misspelt_input_file_is_recognised(refused: Refused, files: Files) -> None:
+    path = files.write([GOOD])
+    assert f"did you mean '{path}'?" in refused("score", path.replace("rollouts", "rolouts"), "-r", files.reward())
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.TSV", "r.xlsx", "r.jsonl.zst"])
+def test_a_format_that_is_not_read_is_named_with_those_that_are(refused: Refused, files: Files, name: str) -> None:
+    (files.folder / name).write_text("prompt,completion\n2+2?,4\n")
+    line = refused("score", str(files.folder / name), "-r", files.reward())
+    assert f"{Path(name).suffix} files are not read, JSONL, gzipped JSONL and Parquet are" in line
+
+
+def test_a_token_count_in_quotes_says_how_to_write_it(guerdon: Callable[..., Result], files: Files) -> None:
+    result = guerdon("score", files.write([{**GOOD, "num_tokens": "5"}]), "-r", files.reward())
+    assert "expected a count of tokens, got '5'; write a whole number, without quotes" in result.stderr
 
 
 def test_a_directory_as_input(refused: Refused, files: Files) -> None:
@@ -183,6 +237,7 @@ def test_a_broken_reward_stops_the_run(guerdon: Callable[..., Result], files: Fi
     result = guerdon("score", path, "-r", files.reward(), "-o", str(files.folder / "out.jsonl"))
     assert result.exit_code == 2
     assert "could not be scored: right error exception" in result.stderr
+    assert f"e.g. right at {path}:1: RuntimeError: broken" in result.stderr
     assert result.stderr.count("\n") == 1
     assert "--max-broken" in result.stderr
     assert files.names() == {"rollouts.jsonl"}
@@ -204,3 +259,13 @@ def test_a_message_does_not_command_the_terminal(refused: Refused, files: Files)
 
 def test_an_unknown_command(refused: Refused) -> None:
     assert "Did you mean" in refused("scor")
+
+
+@pytest.mark.parametrize("rollouts", [5, "4", {"a": 1}, None])
+def test_a_row_whose_rollouts_are_no_list_is_skipped_wherever_it_stands(
+    guerdon: Callable[..., Result], files: Files, rollouts: object
+) -> None:
+    rows = [{"prompt": "p", "answer": "4", "rollouts": rollouts}, {"prompt": "q", "answer": "4", "rollouts": ["4"]}]
+    result = guerdon("score", files.write(rows), "-r", files.reward(), "--json")
+    assert result.exit_code == 0
+    assert ":1: 'rollouts': expected a list of rollouts" in result.stderr

@@ -118,6 +118,61 @@ def test_nothing_kept_is_an_empty_file(guerdon: Run, files: Files) -> None:
     assert files.read("kept.jsonl") == []
 
 
+BARS = [prompt(f"{kind} {i}", kind) for kind in ("00000", "10000", "11111") for i in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "dropped"),
+    [(["--zero-variance", "outcome"], {0, 5}), (["--keep", "0:0.1"], {1, 5}), (["--zero-variance", "components"], {0, 5})],
+)
+def test_the_bars_of_what_is_dropped_are_hollow(guerdon: Run, files: Files, options: list[str], dropped: set[int]) -> None:
+    shown = guerdon("filter", files.write(BARS), "-r", files.reward("right"), *options).stdout
+    lines = [line.strip() for line in shown.splitlines() if " of 5 " in line]
+    assert "█ kept   ░ dropped" in shown
+    assert {int(line[0]) for line in lines if "░" in line} == dropped
+    assert {int(line[0]) for line in lines if "█" in line} == {0, 1, 5} - dropped
+
+
+def test_a_rate_of_which_some_are_kept_has_a_bar_of_two_parts(guerdon: Run, files: Files) -> None:
+    (files.folder / "partial.py").write_text(
+        "import guerdon.rewards as R\nreward = R.from_function(lambda r: float(r.completion), name='p', outcome=True)\n"
+    )
+    rows = [{"prompt": text, "rollouts": [{"text": "0"}, {"text": text}]} for text in ("0", "0.5")]
+    shown = guerdon("filter", files.write(rows), "-r", f"{files.folder / 'partial.py'}:reward", "--zero-variance", "outcome").stdout
+    assert "█" * 20 + "░" * 20 in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "keeping pass rates from 0.2 to 0.8; a rollout passes at an outcome of 1;"),
+        (["--zero-variance", "outcome"], "dropping prompts in which all outcomes are equal;"),
+        (["--zero-variance", "components"], "dropping prompts in which no component varies;"),
+    ],
+)
+def test_the_rule_is_said_in_words(guerdon: Run, files: Files, options: list[str], says: str) -> None:
+    assert says in " ".join(guerdon("filter", files.write(PROMPTS), "-r", files.reward(), *options).stdout.split())
+
+
+def test_what_broke_and_what_was_skipped_is_in_the_summary(guerdon: Run, files: Files) -> None:
+    path = files.write([*PROMPTS, "{"])
+    result = guerdon("filter", path, "-r", files.reward())
+    told = " ".join(result.stdout.split())
+    assert result.exit_code == 0
+    assert f"outcome: exception 3, first at {path}:5, rollout 0: right: RuntimeError: broken" in told
+    assert f"outcome: missing_reference 5, first at {path}:6, rollout 0" in told
+    assert f"skipped 1 row, the first: {path}:7: not JSON" in told
+
+
+def test_a_file_without_any_outcome_is_exit_code_1_and_says_why(guerdon: Run, files: Files) -> None:
+    path = files.write([prompt("p", "?????")])
+    result = guerdon("filter", path, "-r", files.reward(), "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["broken"][0]["count"] == 5
+    why = f"outcome: exception 5, first at {path}:1, rollout 0: right: RuntimeError: broken"
+    assert result.stderr == f"guerdon: no rollout of {path} has an outcome: {why}\n"
+
+
 def test_the_summary_shows_percentages_of_prompts(guerdon: Run, files: Files) -> None:
     lines = guerdon("filter", files.write(PROMPTS), "-r", files.reward()).stdout.splitlines()
     assert max(map(len, lines)) <= 100

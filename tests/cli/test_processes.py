@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import json
 import os
 import signal
 import subprocess
@@ -82,8 +84,13 @@ def test_pipes_show_no_progress_and_no_colour(files: Files) -> None:
 
 def test_the_exit_code_of_a_refusal_is_2(files: Files) -> None:
     running = process("score", "nowhere.jsonl", "-r", files.reward())
-    assert running.communicate(timeout=20)[1] == b"guerdon: nowhere.jsonl: No such file or directory\n"
+    assert running.communicate(timeout=20)[1].startswith(b"guerdon: nowhere.jsonl: no such file")
     assert running.returncode == 2
+
+
+def test_the_package_is_the_command() -> None:
+    running = subprocess.run([sys.executable, "-m", "guerdon", "--version"], capture_output=True, text=True, timeout=20)
+    assert (running.returncode, running.stdout.split()[0], running.stderr) == (0, "guerdon", "")
 
 
 def test_warnings_are_one_line(files: Files) -> None:
@@ -137,3 +144,55 @@ def test_help_loads_nothing_heavy() -> None:
     code = "import sys\nfrom guerdon.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {name.partition(".")[0] for name in loaded} & {"numpy", "rich", "sympy", "asyncio", "jsonschema", "httpx", "torch"} == set()
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "says"),
+    [(">&-", 0, ""), ("2>&-", 0, ""), ("-o - >&-", 2, "stdout is closed"), ("--json >&-", 0, "")],
+)
+def test_closed_descriptors_are_no_traceback(files: Files, redirection: str, code: int, says: str) -> None:
+    path = files.write([{"prompt": "p", "answer": "x", "completion": "x"}])
+    command = f"{sys.executable} -c 'from guerdon.cli import main; main()' score {path} -r {files.reward()} {redirection}"
+    running = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=20)
+    assert running.returncode == code, running.stderr
+    assert "Traceback" not in running.stderr
+    assert says in running.stderr
+
+
+def test_a_closed_stdin_is_refused(files: Files) -> None:
+    command = f"{sys.executable} -c 'from guerdon.cli import main; main()' score - -r {files.reward()} <&-"
+    running = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=20)
+    assert (running.returncode, running.stderr) == (2, "guerdon: stdin is closed: name a file of rows\n")
+
+
+def test_an_output_that_the_shell_made_stdin_is_refused(files: Files) -> None:
+    path = files.write([{"prompt": "p", "answer": "x", "completion": "x"}])
+    before = Path(path).read_bytes()
+    with open(path, "rb") as stdin:
+        running = process("score", "-", "-r", files.reward(), "-o", path, stdin=stdin)
+        assert b"is also the input" in running.communicate(timeout=20)[1]
+    assert running.returncode == 2
+    assert Path(path).read_bytes() == before
+
+
+def test_gzip_in_a_pipe_that_gives_one_byte_first_is_recognised(files: Files) -> None:
+    raw = gzip.compress(b'{"prompt": "p", "answer": "x", "completion": "x"}\n')
+    running = process("score", "-", "-r", files.reward(), "--json", stdin=subprocess.PIPE)
+    assert running.stdin is not None
+    running.stdin.write(raw[:1])
+    running.stdin.flush()
+    time.sleep(1.0)  # longer than the command takes to start and look
+    stdout, stderr = running.communicate(raw[1:], timeout=20)
+    assert (stdout[:1], stderr) == (b"{", b"")
+
+
+@pytest.mark.parametrize("options", [["--json"], ["-o", "-"]])
+def test_what_a_reward_prints_stays_out_of_stdout(files: Files, options: list[str]) -> None:
+    chatty = "print('loading')\nimport guerdon.rewards as R\nreward = R.from_function(lambda rollout: print('scoring') or 1.0, name='f')\n"
+    (files.folder / "chatty.py").write_text(chatty)
+    path = files.write([{"prompt": "p", "completion": "x"}])
+    running = process("score", path, "-r", f"{files.folder / 'chatty.py'}:reward", *options)
+    stdout, stderr = running.communicate(timeout=20)
+    assert running.returncode == 0
+    assert [json.loads(line) for line in stdout.splitlines()]
+    assert stderr.splitlines()[:2] == [b"loading", b"scoring"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from guerdon.cli.files import Row
-from guerdon.cli.rows import Layout, parse_columns
+from guerdon.cli.rows import NAMES, Layout, parse_columns
 from guerdon.errors import ConfigError, DataError
 from guerdon.types import Rollout
 
@@ -20,6 +23,58 @@ def rollouts(row: dict[str, Any], columns: str = "") -> list[Rollout]:
 @pytest.mark.parametrize("key", ["completion", "text", "response", "output", "generation"])
 def test_the_completion_is_found_under_its_usual_names(key: str) -> None:
     assert rollouts({"question": "2+2?", key: "4", "solution": "4"})[0].completion == "4"
+
+
+@pytest.mark.parametrize(
+    ("row", "part", "one", "other"),
+    [
+        ({"text": "t", "response": "r"}, "completion", "text", "response"),
+        ({"messages": [], "output": "o"}, "completion", "output", "messages"),
+        ({"completion": "c", "question": "q", "problem": "p"}, "prompt", "question", "problem"),
+        ({"completion": "c", "ground_truth": 1, "solution": "s"}, "answer", "ground_truth", "solution"),
+        ({"completion": "c", "solution": "s", "label": "l"}, "answer", "solution", "label"),
+        ({"prompt": "p", "solution": "s", "rollouts": [{"text": "t", "target": "u"}]}, "answer", "solution", "target"),
+        ({"prompt": "p", "rollouts": [{"text": "t", "output": "o"}]}, "completion", "text", "output"),
+    ],
+)
+def test_two_candidates_for_one_part_are_refused_with_both_and_the_option(row: dict[str, Any], part: str, one: str, other: str) -> None:
+    with pytest.raises(DataError, match=f"the {part} could be '{one}' or '{other}': .*--columns {part}={one} or --columns {part}={other}"):
+        rollouts(row)
+    assert rollouts(row, f"{part}={one}")
+
+
+def test_candidates_in_different_rows_are_two_candidates() -> None:
+    with pytest.raises(DataError, match="'text' or 'response'"):
+        Layout.detect([Row(1, {"text": "t"}), Row(2, {"response": "r"})], {}, "file")
+
+
+def test_a_canonical_name_wins_over_all_others() -> None:
+    row = {"completion": "c", "text": "t", "prompt": "p", "question": "q", "answer": "a", "solution": "s", "label": "l"}
+    found = rollouts(row)[0]
+    assert (found.completion, found.prompt, found.answer) == ("c", "p", "a")
+
+
+def test_a_key_that_holds_nothing_is_no_candidate() -> None:
+    assert rollouts({"text": None, "response": "r"})[0].completion == "r"
+
+
+@pytest.mark.parametrize("label", [True, 1, 0.5])
+def test_a_label_that_is_a_grade_leaves_no_doubt(label: Any) -> None:
+    assert rollouts({"completion": "c", "solution": "s", "label": label})[0].answer == "s"
+
+
+def test_a_label_is_never_taken_for_the_answer_by_itself() -> None:
+    assert rollouts({"completion": "c", "label": "l"})[0].answer is None
+
+
+def test_the_documentation_lists_the_keys_that_are_detected() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "commands.md").read_text().splitlines()
+    table = [
+        [re.findall(r"`(\w+)`", cell) for cell in line.split("|")[1:3]]
+        for line in lines[lines.index("| part | other names | holds |") + 2 :]
+    ]
+    listed = {part[0]: (part[0], *others) for part, others in itertools.takewhile(lambda row: len(row) == 2, table)}
+    assert listed == NAMES
 
 
 def test_answer_comes_before_solution() -> None:
@@ -82,6 +137,7 @@ def test_token_counts_come_from_ids_if_need_be() -> None:
         {"completion": "c", "num_tokens": 1.5},
         {"completion": "c", "num_tokens": float("nan")},
         {"completion": "c", "num_tokens": True},
+        {"completion": "c", "num_tokens": 10**400},
         {"completion": "c", "token_ids": "12"},
         {"completion": "c", "truncated": "no"},
         {"completion": "c", "group": []},

@@ -116,6 +116,63 @@ def test_the_table_fits_100_columns(guerdon: Run, files: Files) -> None:
     assert any(line.split()[:2] == ["right", "1"] for line in lines)
 
 
+@pytest.mark.parametrize(("rows", "place"), [(FLAT, "3"), (ROWS, "1, rollout 2")], ids=["flat", "nested"])
+def test_what_broke_is_shown_with_its_first_place(guerdon: Run, files: Files, rows: list[dict[str, object]], place: str) -> None:
+    path = files.write([*rows, *({**row, "prompt": "again"} for row in rows)])
+    told = " ".join(guerdon("score", path, "-r", files.reward()).stdout.split())
+    assert f"right: exception 2, first at {path}:{place}: RuntimeError: broken" in told
+
+
+def test_what_broke_is_in_the_json_summary(guerdon: Run, files: Files) -> None:
+    rows = [*ROWS, {"prompt": "p", "answer": None, "rollouts": [{"text": "x"}]}]
+    document = json.loads(guerdon("score", files.write(rows), "-r", files.reward(), "--json").stdout)
+    assert document["components"]["right"]["broken"] == [
+        {"status": "error", "reason": "exception", "count": 1, "line": 1, "index": 2, "detail": "right: RuntimeError: broken"},
+        {"status": "bad_reference", "reason": "missing_reference", "count": 1, "line": 2, "index": None, "detail": ""},
+    ]
+    assert document["components"]["brief"]["broken"] == []
+
+
+@pytest.mark.parametrize("option", [[], ["--json"], ["-o", "-"]])
+def test_a_file_without_any_total_is_exit_code_1_and_says_why(guerdon: Run, files: Files, option: list[str]) -> None:
+    path = files.write([{"prompt": f"{i}", "answer": "x", "completion": "?"} for i in range(3)])
+    result = guerdon("score", path, "-r", files.reward(), *option)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == (
+        f"guerdon: no rollout of {path} got a total: right: exception 3, first at {path}:1: RuntimeError: broken"
+    )
+
+
+def test_a_term_without_weight_is_not_why_there_is_no_total(guerdon: Run, files: Files) -> None:
+    (files.folder / "mine.py").write_text(
+        "import guerdon.rewards as R\n"
+        "reward = R.from_function(lambda r: None, name='never') + 0 * R.from_function(lambda r: 1 / 0, name='watched')\n"
+    )
+    result = guerdon("score", files.write(FLAT), "-r", f"{files.folder / 'mine.py'}:reward", "--json")
+    assert result.exit_code == 1
+    assert result.stderr.endswith("got a total: never: not_applicable 3\n")
+
+
+def test_one_total_is_enough_for_exit_code_0(guerdon: Run, files: Files) -> None:
+    assert guerdon("score", files.write(FLAT[1:]), "-r", files.reward()).exit_code == 0
+
+
+def test_skipped_rows_are_in_the_summary(guerdon: Run, files: Files) -> None:
+    path = files.write([*FLAT, "{", "[]"])
+    assert f"skipped 2 rows, the first: {path}:4: not JSON" in " ".join(guerdon("score", path, "-r", files.reward()).stdout.split())
+
+
+def test_the_summary_says_what_was_read_from_which_key(guerdon: Run, files: Files) -> None:
+    told = " ".join(guerdon("score", files.write(ROWS), "-r", files.reward(), "--columns", "name=id").stdout.split())
+    assert "read from the keys: rollouts, completion from 'text', prompt, answer, id, name from 'id'" in told
+
+
+def test_no_times_are_shown_where_they_say_nothing(guerdon: Run, files: Files) -> None:
+    told = guerdon("score", files.write(ROWS), "-r", files.reward()).stdout
+    assert "/s)" not in told
+    assert ["component", "weight", "mean", "std", "statuses"] in [line.split() for line in told.splitlines()]
+
+
 def test_bad_rows_are_reported_by_line_then_counted(guerdon: Run, files: Files) -> None:
     result = guerdon("score", files.write([*["{"] * 7, *FLAT, "[]"]), "-r", files.reward(), "--json")
     assert json.loads(result.stdout)["bad_rows"] == 8

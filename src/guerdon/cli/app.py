@@ -20,6 +20,7 @@ from guerdon.cli.demo import demo
 from guerdon.cli.doctor import doctor
 from guerdon.cli.filter import filter_
 from guerdon.cli.groups import one_line
+from guerdon.cli.recipes import recipes
 from guerdon.cli.score import score
 from guerdon.errors import GuerdonError
 
@@ -87,5 +88,5 @@ def main() -> None:
     """Verifiable rewards for LLM reinforcement learning."""
 
 
-for _command in (demo, score, filter_, doctor):
+for _command in (demo, score, filter_, recipes, doctor):
     main.add_command(_command)

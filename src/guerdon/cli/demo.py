@@ -124,8 +124,9 @@ def _goldilocks(rates: Sequence[PassRate], rule: Goldilocks) -> list[Any]:
     from guerdon.cli.tables import histogram
 
     decisions = Counter(rule.decide(rate) for rate in rates)
+    kept = Counter((rate.passed, rate.total) for rate in rates if rule.decide(rate) is Decision.KEEP)
     return [
-        histogram(Counter((rate.passed, rate.total) for rate in rates), rule),
+        histogram(Counter((rate.passed, rate.total) for rate in rates), kept),
         f"kept {decisions[Decision.KEEP]}, too easy {decisions[Decision.TOO_EASY]}, too hard {decisions[Decision.TOO_HARD]}, "
         f"unscorable {decisions[Decision.UNSCORABLE]}. The slice spreads its prompts evenly over the pass rates on purpose.",
     ]

@@ -132,10 +132,12 @@ def _print(packages: list[Package], workers: Workers) -> None:
 
 
 def _extras(packages: list[Package]) -> list[list[Any]]:
+    from guerdon.cli.tables import TIE
+
     rows = []
     for extra in dict.fromkeys(p.extra for p in packages if p.extra):
         mine = [p for p in packages if p.extra == extra]
         lacking = any(p.version is None for p in mine)
-        versions = ", ".join(f"{p.name} {p.version or '-'}" for p in mine)
+        versions = ", ".join(f"{p.name}{TIE}{p.version or '-'}" for p in mine)
         rows.append([extra, versions, f"pip install 'guerdon[{extra}]'" if lacking else "installed"])
     return rows

@@ -6,6 +6,7 @@ Nothing here knows what a row means. A row that cannot be read is yielded as suc
 from __future__ import annotations
 
 import contextlib
+import difflib
 import gzip
 import io
 import json
@@ -48,6 +49,12 @@ class Source:
         self.label = "stdin" if path == "-" else path
         if path != "-" and Path(path).is_dir():
             raise DataError(f"{path}: is a directory; name a file of rows (JSONL, .gz or Parquet), or - for stdin")
+        if path != "-" and not Path(path).exists():
+            raise DataError(_missing(Path(path)))
+        if Path(path).suffix.lower() in _NOT_READ:
+            raise DataError(f"{path}: {Path(path).suffix} files are not read, {_READ} are; {_CONVERT}")
+        if path == "-" and sys.stdin is None:
+            raise DataError("stdin is closed: name a file of rows")
         self._raw: BinaryIO = _peekable(sys.stdin.buffer if path == "-" else Path(path).open("rb"))  # noqa: SIM115  closed by close()
         self.size = None if path == "-" else os.fstat(self._raw.fileno()).st_size or None
 
@@ -66,7 +73,8 @@ class Source:
         if magic == b"PAR1":
             yield from self._parquet_rows()
             return
-        stream = gzip.GzipFile(fileobj=self._raw) if magic[:2] == b"\x1f\x8b" else self._raw
+        # one byte tells: no text begins with it, and a slow pipe may not have given more yet
+        stream = gzip.GzipFile(fileobj=self._raw) if magic[:1] == b"\x1f" else self._raw
         number = 0
         try:
             for number, line in enumerate(stream, 1):
@@ -95,6 +103,23 @@ class Source:
             raise DataError(f"{self.label}: damaged Parquet file after row {number} ({error})") from None
 
 
+_READ = "JSONL, gzipped JSONL and Parquet"
+_NOT_READ = frozenset({".csv", ".tsv", ".xls", ".xlsx", ".arrow", ".feather", ".pkl", ".zip", ".zst", ".bz2", ".xz"})
+_CONVERT = "write its rows as JSONL, one JSON object a line (pandas: frame.to_json('rows.jsonl', orient='records', lines=True))"
+
+
+def _missing(path: Path) -> str:
+    """A message for a file that is not there: where it was looked for, and one beside it with a similar name."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"{path}: no such file: there is no directory {folder}"
+    with contextlib.suppress(OSError):  # a folder that may not be listed
+        near = difflib.get_close_matches(path.name, [other.name for other in folder.iterdir()], 1)
+        if near:
+            return f"{path}: no such file in {folder}; did you mean {str(path.with_name(near[0]))!r}?"
+    return f"{path}: no such file in {folder}; name it from the working directory, or by its whole path"
+
+
 def _peekable(stream: Any) -> BinaryIO:
     found: BinaryIO = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     return found
@@ -105,13 +130,15 @@ _ARRAY = "a JSON array, not one object a line; jq -c '.[]' turns it into JSONL"
 
 def _parse(number: int, line: bytes) -> Row | BadRow:
     try:
-        data = json.loads(line.decode().removeprefix("\ufeff") if number == 1 else line.decode())
+        text = line.decode().rstrip(" \t\r\n")  # without its end: at a missing bracket the parser would count from the next line
+        data = json.loads(text.removeprefix("\ufeff") if number == 1 else text)
     except UnicodeDecodeError as error:
         return BadRow(number, f"not UTF-8 ({error.reason} at byte {error.start})")
     except json.JSONDecodeError as error:
         if number == 1 and line.lstrip()[:1] == b"[":
             return BadRow(1, _ARRAY)
-        return BadRow(number, f"not JSON ({error.msg} at column {error.colno}); write one object a line")
+        end = ", the end of the line" if error.pos >= len(error.doc) else ""
+        return BadRow(number, f"not JSON ({error.msg} at column {error.colno}{end}); write one object a line")
     except (ValueError, RecursionError) as error:  # an integer of more than 4,300 digits; nesting beyond the recursion limit
         return BadRow(number, f"not readable as JSON ({error})")
     if not isinstance(data, dict):
@@ -132,8 +159,17 @@ def check_output(output: str | None, *inputs: str) -> None:
     if path.suffix == ".parquet":
         raise ConfigError(f"{output}: Parquet is read, not written; name a .jsonl or .jsonl.gz file with -o")
     for source in inputs:
-        if path.exists() and Path(source).exists() and path.samefile(source):
+        if path.exists() and _same(path, source):
             raise ConfigError(f"{output}: is also the input and would be overwritten; name another file with -o")
+
+
+def _same(path: Path, source: str) -> bool:
+    if source == "-":  # the shell may have made it a file
+        try:
+            return path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
+        except (AttributeError, OSError, ValueError):  # closed, or no file at all
+            return False
+    return Path(source).exists() and path.samefile(source)
 
 
 @contextlib.contextmanager
@@ -146,6 +182,8 @@ def writing(output: str | None) -> Iterator[Callable[[str], object]]:
     if output is None:
         yield lambda text: None
     elif output == "-":
+        if sys.stdout is None:
+            raise ConfigError("-o -: stdout is closed; name a file with -o")
         stream = sys.stdout.buffer
         yield lambda text: stream.write(text.encode())
         stream.flush()

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from guerdon.cli.broken import Broken
 from guerdon.cli.files import check_output, writing
-from guerdon.cli.groups import Group
-from guerdon.cli.scoring import Chunk, Request, Scoring, scoring_options
+from guerdon.cli.groups import Group, one_line
+from guerdon.cli.scoring import Chunk, Request, Scoring, in_range, scoring_options
 from guerdon.errors import ConfigError
 from guerdon.filters import Decision, Goldilocks, PassRate, ZeroVariance
 from guerdon.types import Verdict
@@ -62,6 +63,8 @@ class Tally:
     decisions: Counter[Decision] = field(default_factory=Counter)
     why: Counter[str] = field(default_factory=Counter)
     rates: Counter[tuple[int, int]] = field(default_factory=Counter)
+    kept: Counter[tuple[int, int]] = field(default_factory=Counter)
+    broken: Broken = field(default_factory=Broken)
     rollouts: int = 0
     unscorable: int = 0
 
@@ -74,13 +77,15 @@ class Tally:
             self.why[judged.lost.most_common(1)[0][0] if judged.lost else "too few rollouts"] += 1
         elif judged.pass_rate.total:
             self.rates[judged.pass_rate.passed, judged.pass_rate.total] += 1
+            self.kept[judged.pass_rate.passed, judged.pass_rate.total] += judged.decision is Decision.KEEP
 
     @property
     def prompts(self) -> int:
         return self.decisions.total()
 
 
-_PASS_AT = click.FloatRange(0, 1, min_open=True)
+_MIN_TOTAL = "A prompt with fewer scorable rollouts is unscorable.  [default: 4; with --zero-variance 2]"
+_PASS_AT = in_range(click.FloatRange(0, 1, min_open=True))
 
 
 @click.command("filter")
@@ -88,7 +93,7 @@ _PASS_AT = click.FloatRange(0, 1, min_open=True)
 @click.option("--keep", metavar="LOW:HIGH", help="Keep pass rates in this band, bounds included.  [default: 0.2:0.8]")
 @click.option("--zero-variance", type=click.Choice(["outcome", "components"]), help="Drop instead the groups in which these are all equal.")
 @click.option("--pass-at", type=_PASS_AT, default=1.0, metavar="X", help="A rollout passes at this outcome.  [default: 1.0]")
-@click.option("--min-total", type=click.IntRange(min=1), metavar="N", help="Fewer scorable rollouts are unscorable.  [default: 4 or 2]")
+@click.option("--min-total", type=in_range(click.IntRange(min=1)), metavar="N", help=_MIN_TOTAL)
 @click.option("-o", "--output", metavar="FILE", help="Write the kept rows here, as JSONL; - is stdout, .gz compresses.")
 @click.option("--one-per-prompt", is_flag=True, help="Of a flat file, write the first row of each kept prompt only.")
 def filter_(
@@ -100,12 +105,12 @@ def filter_(
     min_total: int | None,
     output: str | None,
     one_per_prompt: bool,
-) -> None:
+) -> int:
     """Keep the prompts worth training on, by pass rate.
 
     ROLLOUTS is as for `guerdon score`. A rollout passes by its outcome (correctness, before shaping). Kept rows are
     written as they are, with guerdon_pass_rate, guerdon_passed, guerdon_total and guerdon_unscorable. Without -o only
-    the summary is printed.
+    the summary is printed. Exit code 1 when no rollout has an outcome.
 
     \b
       guerdon filter rollouts.jsonl --reward my_reward.py:reward --keep 0.2:0.8 -o kept.jsonl
@@ -123,11 +128,17 @@ def filter_(
             )
         with writing(output) as write:
             for chunk in scoring.chunks():
+                tally.broken.add(chunk.scores.outcomes, chunk.place)
                 for judged in _judge(chunk, rule, pass_at):
                     tally.add(judged)
                     if judged.decision is Decision.KEEP and output is not None:
                         write(_kept_lines(judged, one_per_prompt))
     _report(tally, scoring, rule, pass_at, as_json, output)
+    if tally.unscorable < tally.rollouts:
+        return 0
+    why = "; ".join(tally.broken.lines("outcome", scoring.source.label)[:3] or [f"{why} {count:,}" for why, count in tally.why.items()])
+    click.echo(one_line(f"guerdon: no rollout of {scoring.source.label} has an outcome: {why}"), err=True)
+    return 1
 
 
 def _rule(keep: str | None, zero_variance: Literal["outcome", "components"] | None, min_total: int | None) -> Goldilocks | ZeroVariance:
@@ -141,7 +152,9 @@ def _rule(keep: str | None, zero_variance: Literal["outcome", "components"] | No
             raise ValueError
         bounds = float(low), float(high)
     except ValueError:
-        raise ConfigError(f"--keep: expected LOW:HIGH such as 0.2:0.8, got {keep!r}") from None
+        raise ConfigError(f"--keep: expected LOW:HIGH, e.g. 0.2:0.8, got {keep!r}") from None
+    if not 0 <= bounds[0] <= bounds[1] <= 1:
+        raise ConfigError(f"--keep: expected LOW:HIGH with 0 <= low <= high <= 1, e.g. 0.2:0.8, got {keep!r}")
     return Goldilocks(*bounds) if min_total is None else Goldilocks(*bounds, min_total)
 
 
@@ -193,22 +206,31 @@ def _report(tally: Tally, scoring: Scoring, rule: Goldilocks | ZeroVariance, pas
     from guerdon.cli.tables import columns_of, duration, histogram, percent, print_rich, table
 
     err = output == "-"
-    by_rate = isinstance(rule, Goldilocks)
-    band = f"pass rate in {rule.low}:{rule.high}, pass at {pass_at:g}" if isinstance(rule, Goldilocks) else f"{rule.on} that vary"
     head = (
-        f"{scoring.source.label}: {tally.prompts:,} prompts, {tally.rollouts:,} rollouts in {duration(scoring.seconds)}; keeping {band}; "
-        f"columns {columns_of(scoring.layout.keys)}"
+        f"{scoring.source.label}: {tally.prompts:,} prompts, {tally.rollouts:,} rollouts in {duration(scoring.seconds)}; "
+        f"{_ruling(rule, pass_at)}; {columns_of(scoring.layout.read_from)}"
     )
-    shown = [Decision.KEEP, *((Decision.TOO_EASY, Decision.TOO_HARD) if by_rate else (Decision.ZERO_VARIANCE,)), Decision.UNSCORABLE]
+    shown = [
+        Decision.KEEP,
+        *((Decision.TOO_EASY, Decision.TOO_HARD) if isinstance(rule, Goldilocks) else (Decision.ZERO_VARIANCE,)),
+        Decision.UNSCORABLE,
+    ]
     rows = [[_label(d), f"{tally.decisions[d]:,}", percent(tally.decisions[d], tally.prompts)] for d in shown]
     rows += [[f"  {why}", f"{count:,}", percent(count, tally.prompts)] for why, count in tally.why.most_common()]
     print_rich(head, table(["prompts", "count", "share"], rows), err=err)
     if tally.rates:
-        print_rich(histogram(tally.rates, rule if isinstance(rule, Goldilocks) else None), err=err)
+        print_rich(histogram(tally.rates, tally.kept), err=err)
     if tally.unscorable:
         print_rich(f"{tally.unscorable:,} of {tally.rollouts:,} rollouts had no outcome and count for nothing", err=err)
+    print_rich(*tally.broken.lines("outcome", scoring.source.label), *([scoring.bad.text()] if scoring.bad.count else []), err=err)
     if output not in (None, "-"):
         print_rich(f"wrote the rows of {tally.decisions[Decision.KEEP]:,} prompts to {output}")
+
+
+def _ruling(rule: Goldilocks | ZeroVariance, pass_at: float) -> str:
+    if isinstance(rule, Goldilocks):
+        return f"keeping pass rates from {rule.low} to {rule.high}; a rollout passes at an outcome of {pass_at:g}"
+    return f"dropping prompts in which {'all outcomes are equal' if rule.on == 'outcome' else 'no component varies'}"
 
 
 def _label(decision: Decision) -> str:
@@ -228,6 +250,7 @@ def _document(tally: Tally, scoring: Scoring, rule: Goldilocks | ZeroVariance, p
         "bad_rows": scoring.bad.count,
         "decisions": {decision.value: tally.decisions[decision] for decision in Decision},
         "unscorable_because": dict(tally.why),
+        "broken": tally.broken.document(),
         "seconds": scoring.seconds,
         "output": output,
     }

@@ -54,6 +54,10 @@ class BadRows:
         if self.count <= REPORTED:
             click.echo(one_line(f"guerdon: skipped {message}"), err=True)
 
+    def text(self) -> str:
+        """For the summary: how many, and the first."""
+        return one_line(f"skipped {self.count:,} row{'s' * (self.count > 1)}, the first: {self.first}") if self.count else ""
+
     def close(self) -> None:
         """Say how many were skipped beyond those reported."""
         if self.count > REPORTED:

@@ -14,7 +14,7 @@ __all__ = ["progress"]
 @contextmanager
 def progress(source: Source) -> Iterator[Callable[[int], None]]:
     """A function to call with the number of rollouts done since the last call. The bar follows the bytes read."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda rollouts: None
         return
     from rich.console import Console

@@ -30,7 +30,10 @@ NAMES: dict[str, tuple[str, ...]] = {
     "token_ids": ("token_ids", "completion_ids"),
     "truncated": ("truncated",),
 }
-"""What a rollout is made of, and the keys looked for, in order, where `--columns` does not say."""
+"""What a rollout is made of, and the keys looked for where `--columns` does not say: its own name wins, of others only one may be there."""
+
+RIVALS = {"answer": ("label",)}
+"""Keys that are never taken, being grades in many files, but that leave a doubt beside others when they hold text."""
 
 
 def parse_columns(text: str | None) -> dict[str, str]:
@@ -62,9 +65,10 @@ class Layout:
     def detect(cls, rows: Sequence[Row], mapping: Mapping[str, str], label: str) -> Layout:
         """From the first rows of a file. Raises DataError, with the fix, when no completion is found or a mapped key is absent."""
         listing = mapping.get("rollouts", "rollouts")
-        nested = any(isinstance(row.data.get(listing), list) for row in rows)
-        items = [item for row in rows for item in row.data.get(listing) or ()] if nested else []
+        lists = [found for row in rows if isinstance(found := row.data.get(listing), list)]
+        nested, items = bool(lists), [item for found in lists for item in found]
         inner = dict.fromkeys(key for item in items if isinstance(item, dict) for key in item)
+        filled = _filled([*(row.data for row in rows), *(item for item in items if isinstance(item, dict))])
         there = [*inner, *(key for key in dict.fromkeys(key for row in rows for key in row.data) if key not in inner)]
         for name, key in mapping.items():
             if key not in there:
@@ -74,14 +78,19 @@ class Layout:
         for name, candidates in NAMES.items():
             where = inner if nested and name == "completion" else there
             free = [key for key in candidates if key in where and key not in taken]
-            if free and (nested or name != "rollouts"):
-                keys.setdefault(name, free[0])
+            if free and name not in keys and (nested or name != "rollouts"):
+                keys[name] = _only(name, free, [key for key in there if key not in taken], filled, label)
         if "completion" not in keys and not any(isinstance(item, str) for item in items):
             raise DataError(
                 f"{label}: no completion found: looked for {', '.join(NAMES['completion'])}, the rows have {_listed(there)}; "
                 "say which it is with --columns completion=KEY"
             )
         return cls(keys, {name: key for name, key in mapping.items() if name not in NAMES})
+
+    @property
+    def read_from(self) -> dict[str, str]:
+        """The keys of a rollout's parts and of the further columns."""
+        return {**self.keys, **self.aliases}
 
     @property
     def nested(self) -> bool:
@@ -135,6 +144,28 @@ class Layout:
         return from_messages(completion, prompt, columns=columns, **fields)
 
 
+def _filled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The keys that hold something in some row, with the first of it: all rows of a Parquet file have all keys."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        for key, value in row.items():
+            if value is not None:
+                found.setdefault(key, value)
+    return found
+
+
+def _only(name: str, free: Sequence[str], there: Sequence[str], filled: Mapping[str, Any], label: str) -> str:
+    """The one candidate for a part of a rollout. Raises DataError where several could be it."""
+    if free[0] == name:
+        return name
+    could = [key for key in free if key in filled] or list(free[:1])
+    rivals = [key for key in RIVALS.get(name, ()) if key in there and isinstance(filled.get(key), str)]
+    if len(could) + len(rivals) == 1:
+        return could[0]
+    one, other = (*could, *rivals)[:2]
+    raise DataError(f"{label}: the {name} could be {one!r} or {other!r}: say which with --columns {name}={one} or --columns {name}={other}")
+
+
 def _listed(keys: Sequence[str]) -> str:
     return ", ".join(keys[:20]) + (", ..." if len(keys) > 20 else "") if keys else "no keys"
 
@@ -150,8 +181,9 @@ def _answer(value: Any, key: str) -> Any:
 
 
 def _count(value: Any, key: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 0:
-        raise ConfigError(f"{key!r}: expected a count of tokens, got {value!r:.60}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15 or value != int(value):
+        quotes = ", without quotes" if isinstance(value, str) else ""
+        raise ConfigError(f"{key!r}: expected a count of tokens, got {value!r:.60}; write a whole number{quotes}")
     return int(value)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from guerdon.cli.files import check_output, writing
+from guerdon.cli.groups import one_line
 from guerdon.cli.scoring import Chunk, Request, Scoring, scoring_options
-from guerdon.cli.summary import Summary
+from guerdon.cli.summary import TIMED_S, Summary
 from guerdon.errors import ConfigError
 from guerdon.types import Verdict
 
@@ -22,11 +23,12 @@ __all__ = ["score"]
 @scoring_options
 @click.option("-o", "--output", metavar="FILE", help="Write the scores here, one JSON line a rollout; - is stdout, .gz compresses.")
 @click.option("--full", is_flag=True, help="Write each verdict's detail and extracted answer too.")
-def score(request: Request, as_json: bool, output: str | None, full: bool) -> None:
+def score(request: Request, as_json: bool, output: str | None, full: bool) -> int:
     """Score a file of rollouts with a reward.
 
     ROLLOUTS is JSONL, gzipped JSONL or Parquet, or - for stdin: one rollout a row (prompt, completion, answer, ...), or
-    one prompt a row with its list of rollouts. Without -o only the summary is printed.
+    one prompt a row with its list of rollouts. Without -o only the summary is printed. Exit code 1 when no rollout got a
+    total.
 
     \b
       guerdon score rollouts.jsonl --reward my_reward.py:reward -o scores.jsonl
@@ -38,11 +40,16 @@ def score(request: Request, as_json: bool, output: str | None, full: bool) -> No
     summary, groups = Summary(), 0
     with closing(Scoring(request)) as scoring, writing(output) as write:
         for chunk in scoring.chunks():
-            summary.add(chunk.scores)
+            summary.add(chunk.scores, chunk.place)
             groups = max(groups, *(group.number + 1 for group in chunk.groups))
             if output is not None:
                 write("".join(score_lines(chunk, full)))
     _report(summary, scoring, groups, as_json, output)
+    if summary.total.count:
+        return 0
+    label = scoring.source.label
+    click.echo(one_line(f"guerdon: no rollout of {label} got a total: {summary.why_no_total(label)}"), err=True)
+    return 1
 
 
 def score_lines(chunk: Chunk, full: bool = False) -> Iterator[str]:
@@ -96,13 +103,15 @@ def _report(summary: Summary, scoring: Scoring, groups: int, as_json: bool, outp
         return
     from guerdon.cli.tables import columns_of, duration, number, print_rich
 
-    rate = summary.rollouts / scoring.seconds if scoring.seconds else 0.0
+    label = scoring.source.label
+    rate = f" ({summary.rollouts / scoring.seconds:,.0f}/s)" if scoring.seconds >= TIMED_S else ""
     head = (
-        f"{scoring.source.label}: {summary.rollouts:,} rollouts of {groups:,} prompts in {duration(scoring.seconds)} ({rate:,.0f}/s); "
-        f"columns {columns_of(scoring.layout.keys)}"
+        f"{label}: {summary.rollouts:,} rollouts of {groups:,} prompts in {duration(scoring.seconds)}{rate}; "
+        f"{columns_of(scoring.layout.read_from)}"
     )
     scored = summary.outcome.count
     outcome = f"outcome: mean {number(summary.outcome.mean)} over {scored:,} rollouts" if scored else "no outcome"
-    print_rich(head, summary.table(), *summary.reasons(), outcome, err=output == "-")
+    skipped = [scoring.bad.text()] if scoring.bad.count else []
+    print_rich(head, summary.table(), *summary.reasons(label), outcome, *skipped, err=output == "-")
     if output not in (None, "-"):
         print_rich(f"wrote {output}")

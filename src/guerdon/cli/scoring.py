@@ -6,6 +6,7 @@ What is done with the scores is the commands' business. No result is cached: equ
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from guerdon.cli.broken import Broken, Place
 from guerdon.cli.files import Source
 from guerdon.cli.groups import BadRows, Group, chunks, read_groups
+from guerdon.cli.hints import described
 from guerdon.cli.progress import progress
 from guerdon.cli.rows import Layout, parse_columns
 from guerdon.errors import BrokenRewardError, LoadError, MissingInput
@@ -56,12 +59,22 @@ class Chunk:
     groups: list[Group]
     scores: Scores
 
+    def place(self, row: int) -> Place:
+        """Where in the file the rollout of a row is."""
+        for group in self.groups:
+            if row < len(group.rollouts):
+                line = group.lines[row]
+                return line, None if group.lines.count(line) == 1 else row - group.lines.index(line)
+            row -= len(group.rollouts)
+        raise IndexError(row)
+
 
 class Scoring:
     """One pass over a file. `whole`: the caller needs complete groups, as do rewards that read the group."""
 
     def __init__(self, request: Request, *, whole: bool = False) -> None:
-        self.reward = load_reward(request.reward)
+        with _prints_aside():
+            self.reward = load_reward(request.reward)
         self.request = request
         self.source = Source(request.path)
         self.bad = BadRows(self.source.label, request.strict)
@@ -114,9 +127,19 @@ class Scoring:
     def _scores(self, groups: list[Group]) -> Scores:
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         try:
-            return self.reward.score(rollouts, self.request.deadline_s, max_broken=self.request.max_broken)
+            with _prints_aside():
+                return self.reward.score(rollouts, self.request.deadline_s, max_broken=self.request.max_broken)
         except BrokenRewardError as error:
-            raise BrokenRewardError(str(error).replace("pass max_broken=1.0", "pass --max-broken 1")) from None
+            raise BrokenRewardError(str(error).replace("pass max_broken=1.0", "pass --max-broken 1") + self._example(groups[0])) from None
+
+    def _example(self, group: Group) -> str:
+        """What breaks in a group, scored once more: the error of the whole call does not tell."""
+        with _prints_aside():
+            chunk = Chunk([group], self.reward.score(group.rollouts, self.request.deadline_s, max_broken=1.0))
+        for name, verdicts in chunk.scores.verdicts.items():
+            for found in Broken.of(verdicts, chunk.place).found.values():
+                return f"; e.g. {name} at {found.first(name, self.source.label)}"
+        return ""
 
     def _lacks(self, rollouts: list[Rollout]) -> bool:
         """Whether some rollout of a group lacks a token count or the like that a term on its route reads."""
@@ -128,6 +151,11 @@ class Scoring:
         except MissingInput:
             return True
         return False
+
+
+def _prints_aside() -> contextlib.redirect_stdout[Any]:
+    """What the reward prints goes to stderr: stdout is for the scores and the summary."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def load_reward(spec: str) -> Term:
@@ -146,28 +174,24 @@ def load_reward(spec: str) -> Term:
         return found
     if not isinstance(found, type) and all(hasattr(found, name) for name in ("name", "reads", "verdicts")):
         return from_function(found)
-    raise LoadError(f"--reward {spec}: expected a reward, got {_kind(found)}")
+    raise LoadError(f"--reward {spec}: expected a reward, got {described(found, spec.rpartition(':')[2])}")
 
 
-def _kind(found: Any) -> str:
-    if isinstance(found, type):
-        return f"the class {found.__name__}; build one in the file, e.g. reward = {found.__name__}(...), and name that"
-    if hasattr(found, "judge"):
-        return f"the verifier {type(found).__name__}; lift it in the file: reward = R.verified(...)"
-    if callable(found):
-        name = getattr(found, "__name__", type(found).__name__)
-        return f"the function {name}; lift it in the file: reward = R.from_function({name}), or call it if it builds the reward"
-    return f"{type(found).__name__} {found!r:.60}"
+def in_range(kind: click.FloatRange | click.IntRange) -> click.FloatRange | click.IntRange:
+    """An option's range that says what it expects; click would call a text "not a valid float range"."""
+    what = "whole number" if isinstance(kind, click.IntRange) else "number"
+    kind.name = f"{what} in the range {kind._describe_range()}"
+    return kind
 
 
-_ABOVE_0, _SHARE = click.FloatRange(min=0, min_open=True), click.FloatRange(0, 1)
+_ABOVE_0, _SHARE = in_range(click.FloatRange(min=0, min_open=True)), in_range(click.FloatRange(0, 1))
 _MAX_BROKEN = "Stop when more of the last 1,024 rollouts met a broken check or answer.  [default: 0.5]"
 _OPTIONS = (
     click.argument("rollouts", metavar="ROLLOUTS"),
     click.option("--reward", "-r", required=True, metavar="FILE.py:NAME", help="The reward: file.py:object or package.module:object."),
     click.option("--columns", metavar="NAME=KEY,...", help="Which keys hold what, e.g. answer=solution,completion=text; else detected."),
     click.option("--deadline", type=_ABOVE_0, metavar="S", help=f"Seconds for each {CHUNK:,} rollouts; later ones are errors."),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Read the first N rows only."),
+    click.option("--limit", type=in_range(click.IntRange(min=1)), metavar="N", help="Read the first N rows only."),
     click.option("--max-broken", type=_SHARE, default=0.5, metavar="SHARE", help=_MAX_BROKEN),
     click.option("--strict", is_flag=True, help="Stop at the first bad row instead of skipping it."),
     click.option("--gather", is_flag=True, help="Read the file whole, so that scattered rows of one prompt form one group."),
@@ -189,9 +213,9 @@ def scoring_options(command: Callable[..., Any]) -> Callable[..., Any]:
         strict: bool,
         gather: bool,
         **rest: Any,
-    ) -> None:
+    ) -> Any:
         request = Request(rollouts, reward, parse_columns(columns), deadline, limit, strict, gather, max_broken)
-        command(request, **rest)
+        return command(request, **rest)
 
     wrapped: Callable[..., Any] = with_request
     for option in reversed(_OPTIONS):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from guerdon.cli.broken import Broken, Place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,7 +16,10 @@ if TYPE_CHECKING:
 
     from guerdon.rewards.scores import Scores
 
-__all__ = ["ComponentTotals", "Moments", "Summary"]
+__all__ = ["TIMED_S", "ComponentTotals", "Moments", "Summary"]
+
+TIMED_S = 2.0
+"""Below this many seconds no times and rates are shown: worker processes take up to a second to start, and that says nothing of a file."""
 
 
 @dataclass(slots=True)
@@ -56,6 +62,7 @@ class ComponentTotals:
     moments: Moments = field(default_factory=Moments)
     statuses: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    broken: Broken = field(default_factory=Broken)
     seconds: float = 0.0
     slowest: float = 0.0
 
@@ -66,6 +73,7 @@ class ComponentTotals:
             **self.moments.document(),
             "statuses": dict(self.statuses),
             "reasons": dict(self.reasons),
+            "broken": self.broken.document(),
             "seconds": self.seconds,
             "slowest_s": self.slowest,
         }
@@ -80,8 +88,8 @@ class Summary:
     total: Moments = field(default_factory=Moments)
     outcome: Moments = field(default_factory=Moments)
 
-    def add(self, scores: Scores) -> None:
-        """Take in the scores of a chunk."""
+    def add(self, scores: Scores, place: Callable[[int], Place] | None = None) -> None:
+        """Take in the scores of a chunk; `place` tells where in the file its n-th rollout is."""
         self.rollouts += len(scores)
         self.total.add_array(scores.total_N)
         self.outcome.add_array(scores.outcome_N)
@@ -93,6 +101,7 @@ class Summary:
             mine.moments.add(chunk.scored, chunk.mean, chunk.std)
             mine.statuses.update(chunk.statuses)
             mine.reasons.update(chunk.reasons)
+            mine.broken.add(scores.verdicts[chunk.name], place)
             mine.seconds += chunk.seconds
             mine.slowest = max(mine.slowest, max(verdict.seconds for verdict in scores.verdicts[chunk.name]))
 
@@ -105,16 +114,31 @@ class Summary:
             "components": {name: totals.document() for name, totals in self.components.items()},
         }
 
-    def reasons(self) -> list[str]:
-        """For people: the reasons of each component's verdicts, the most frequent first."""
+    def reasons(self, label: str) -> list[str]:
+        """For people: the reasons of each component's verdicts, the most frequent first, then what broke, with its first place."""
         from guerdon.cli.tables import shares
 
-        return [f"{name}: {shares(dict(c.reasons.most_common(6)))}" for name, c in self.components.items() if c.reasons]
+        lines = []
+        for name, c in self.components.items():
+            told = c.reasons - Counter({reason: found.count for (_, reason), found in c.broken.found.items()})
+            lines += [f"{name}: {shares(dict(told.most_common(6)))}"] if told else []
+            lines += c.broken.lines(name, label)
+        return lines
+
+    def why_no_total(self, label: str) -> str:
+        """What stood in the way of the totals: what broke, or else the statuses of the components that count."""
+        weighted = {name: c for name, c in self.components.items() if c.weight != 0} or self.components
+        broken = [line for name, c in weighted.items() for line in c.broken.lines(name, label)]
+        statuses = [f"{name}: " + ", ".join(f"{status} {count:,}" for status, count in c.statuses.items()) for name, c in weighted.items()]
+        return "; ".join(broken[:3] or statuses)
 
     def table(self) -> Any:
-        """For people."""
-        from guerdon.cli.tables import duration, number, shares, table
+        """For people. Times are left out where they say nothing."""
+        from guerdon.cli.tables import TIE, duration, number, shares, table
 
+        timed = sum(c.seconds for c in self.components.values()) >= TIMED_S
+        slowest = timed and any(c.slowest for c in self.components.values())
+        headers = ["component", "weight", "mean", "std", "statuses", *["time"] * timed, *["slowest"] * slowest]
         rows = [
             [
                 name,
@@ -128,6 +152,6 @@ class Summary:
             for name, c in self.components.items()
         ]
         lost = self.rollouts - self.total.count
-        total = f"{self.total.count:,} scored" + (f", {lost:,} abstained" if lost else "")
+        total = f"{self.total.count:,}{TIE}scored" + (f", {lost:,}{TIE}abstained" if lost else "")
         rows.append(["total", "", number(self.total.mean if self.total.count else None), number(self.total.std), total, "", ""])
-        return table(["component", "weight", "mean", "std", "statuses", "time", "slowest"], rows, left=(0, 4))
+        return table(headers, [row[: len(headers)] for row in rows], left=(0, 4))

@@ -1,13 +1,14 @@
 """Text for people: tables rendered to strings, plain in pipes and coloured on terminals. It computes nothing.
 
 Rendering goes through a string so that one `click.echo` writes it: a reader of stdout that goes away is then one error at
-one place.
+one place. What belongs together, such as `incorrect 5`, is never broken over two lines.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import os
 import shutil
 import sys
 from collections import Counter
@@ -16,40 +17,56 @@ from typing import Any
 
 import click
 
-from guerdon.filters import Decision, Goldilocks, PassRate
-
-__all__ = ["WIDTH", "bar", "columns_of", "duration", "histogram", "number", "percent", "print_rich", "shares", "table"]
+__all__ = ["TIE", "WIDTH", "bar", "columns_of", "duration", "histogram", "number", "percent", "print_rich", "shares", "table"]
 
 WIDTH = 100
 
+TIE = "\ue000"
+"""Stands for a space at which no line may break, until the text is printed: rich breaks at every kind of space."""
+
+_LONG = 10_000
+"""Wider than any table."""
+
 
 def print_rich(*renderables: Any, err: bool = False) -> None:
-    """Print texts (as they are: no markup) and rich renderables, at most 100 columns wide."""
+    """Print texts (as they are: no markup) and rich renderables, at most 100 columns wide, or as wide as COLUMNS says.
+
+    A table that cannot be so narrow without breaking what belongs together is wider.
+    """
     from rich.console import Console
+    from rich.measure import Measurement
 
     stream = sys.stderr if err else sys.stdout
+    if stream is None:  # closed by whoever started us: nobody reads
+        return
     terminal = stream.isatty()
-    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if terminal else WIDTH
+    width = shutil.get_terminal_size((WIDTH, 24)).columns if terminal or "COLUMNS" in os.environ else WIDTH
+    width = width if "COLUMNS" in os.environ else min(WIDTH, width)
     buffer = io.StringIO()
-    console = Console(file=buffer, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False)
+    console = Console(file=buffer, width=_LONG, force_terminal=terminal, highlight=False, markup=False, emoji=False)
     for renderable in renderables:
-        console.print(renderable)
-    text = "\n".join(line.rstrip() for line in buffer.getvalue().split("\n"))
+        least = 0 if isinstance(renderable, str) else Measurement.get(console, console.options, renderable).minimum
+        console.print(renderable, width=max(width, least))
+    text = "\n".join(line.rstrip() for line in buffer.getvalue().replace(TIE, " ").split("\n"))
     encoding = stream.encoding or "utf-8"
     click.echo(text.encode(encoding, "replace").decode(encoding), nl=False, err=err)  # file names and old terminals
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> Any:
-    """A plain table; the columns in `left` are aligned to the left, the others to the right. Cells are not markup."""
+    """A plain table; the columns in `left` are aligned to the left, the others to the right. Cells are not markup.
+
+    Where it would be too wide, only the widest left column after the first is broken into lines.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    broken = max((i for i in left if i), key=lambda i: max((len(row[i]) for row in rows), default=0), default=None)
     for i, header in enumerate(headers):
-        made.add_column(header, justify="left" if i in left else "right", overflow="fold" if i in left else "ellipsis")
+        made.add_column(header.replace(" ", TIE), justify="left" if i in left else "right", overflow="fold", no_wrap=i != broken)
     for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
+        made.add_row(*(Text(cell if i == broken else cell.replace(" ", TIE)) for i, cell in enumerate(row)))
     return made
 
 
@@ -79,40 +96,59 @@ def percent(part: float, whole: float) -> str:
 
 
 def shares(counts: Mapping[str, int]) -> str:
-    """Counts by name, the most frequent first.
+    """Counts by name, the most frequent first; a name is tied to its count.
 
-    >>> shares({"incorrect": 5, "correct": 1200})
+    >>> shares({"incorrect": 5, "correct": 1200}).replace(TIE, " ")
     'correct 1,200, incorrect 5'
     """
-    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return ", ".join(f"{name}{TIE}{count:,}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
-def histogram(counts: Mapping[tuple[int, int], int], rule: Goldilocks | None = None) -> Any:
+def histogram(counts: Mapping[tuple[int, int], int], kept: Mapping[tuple[int, int], int] | None = None) -> Any:
     """Prompts by (passed, total): one line for each rate when all have the same total of at most 20, else ten equal bins.
 
-    With a rule, the bars of what it keeps are solid and the others are hollow.
+    `kept` says how many of them a rule keeps: that part of a bar is solid, and what is dropped is hollow.
     """
     totals = {total for _, total in counts if total}
     if len(totals) == 1 and max(totals) <= 20:
         total = totals.pop()
-        keeps = [rule is None or rule.decide(PassRate(k, total)) is Decision.KEEP for k in range(total + 1)]
-        lines = [(f"{k} of {total}", counts.get((k, total), 0), keeps[k]) for k in range(total + 1)]
+        labels = [f"{k} of {total}" for k in range(total + 1)]
     else:
-        bins = Counter[int]()
-        for (passed, total), count in counts.items():
-            if total:
-                bins[min(10 * passed // total, 9)] += count
-        lines = [(f"{i / 10:.1f} to {(i + 1) / 10:.1f}", bins[i], True) for i in range(10)]
-    most = max((count for _, count, _ in lines), default=0)
-    rows = [[label, f"{count:,}", bar(count, most, solid)] for label, count, solid in lines]
-    return table(["pass rate", "prompts", ""], rows, left=(0, 2))
+        total, labels = 0, [f"{i / 10:.1f} to {(i + 1) / 10:.1f}" for i in range(10)]
+    prompts, solid = Counter[int](), Counter[int]()
+    for (passed, of), count in counts.items():
+        if of:
+            line = passed if total else min(10 * passed // of, 9)
+            prompts[line] += count
+            solid[line] += count if kept is None else kept.get((passed, of), 0)
+    most = max(prompts.values(), default=0)
+    rows = [[label, f"{prompts[i]:,}", bar(prompts[i], most, solid[i])] for i, label in enumerate(labels)]
+    legend = "" if prompts == solid else f"{SOLID} kept   {HOLLOW} dropped"
+    return table(["pass rate", "prompts", legend], rows, left=(0, 2))
 
 
-def bar(part: float, whole: float, solid: bool = True) -> str:
-    """A bar of at most 40 blocks, at least one for what is not zero."""
-    return ("█" if solid else "░") * max(round(40 * part / whole), 1) if part else ""
+SOLID, HOLLOW = "█", "░"
+
+
+def bar(part: int, whole: int, solid: int) -> str:
+    """A bar of at most 40 blocks, at least one for what is not zero; `solid` of `part` is drawn solid, the rest hollow.
+
+    >>> bar(4, 40, 4), bar(4, 40, 0), bar(4, 40, 1), bar(0, 40, 0)
+    ('████', '░░░░', '█░░░', '')
+    """
+    if not part:
+        return ""
+    blocks = max(round(40 * part / whole), 1)
+    full = round(blocks * solid / part)
+    if 0 < solid < part:
+        full = max(1, min(full, blocks - 1))
+    return SOLID * full + HOLLOW * (blocks - full)
 
 
 def columns_of(keys: Mapping[str, str]) -> str:
-    """A layout as `--columns` would say it."""
-    return ", ".join(name if name == key else f"{name}={key}" for name, key in keys.items())
+    """From which keys of a file the parts of a rollout are read.
+
+    >>> columns_of({"completion": "text", "prompt": "prompt"})
+    "read from the keys: completion from 'text', prompt"
+    """
+    return "read from the keys: " + ", ".join(name if name == key else f"{name} from {key!r}" for name, key in keys.items())
