@@ -101,12 +101,12 @@ def main(kind: str) -> None:
     with (ENVS / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         made, here = stamp.read_text() if stamp.exists() else "", digest(str(ROOT), PYPROJECT.read_text())
-        if any(env.exists() and made == f"{env.name} {here}" for env in (shared_env(kind), shared_env("dev"))):  # dev holds base
+        if any(env.exists() and made == f"{env} {here}" for env in (shared_env(kind), shared_env("dev"))):  # dev holds base
             return
         env = shared_env(kind)
         if not env.exists():
             install(env, requirements(kind))
-        link(env, stamp, f"{env.name} {here}")
+        link(env, stamp, f"{env} {here}")
 
 
 if __name__ == "__main__":
