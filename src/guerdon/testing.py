@@ -2,8 +2,8 @@
 
 `assert_scores` is a golden table: what each completion must earn. `check_reward` and `check_verifier` hold any object
 to the contract: order, length, purity, pickling, threads, a running event loop, empty, huge and hostile text.
-`check_worker` holds a function meant for the killable pool to its limits. All raise AssertionError with every
-difference found, or return None. They need no test framework.
+`check_worker` holds a function meant for the killable pool to its limits. They raise AssertionError that says what is wrong, or return
+None (`check_worker`: the values). They need no test framework.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ def assert_scores(reward: Any, table: Iterable[tuple[Any, ...]]) -> None:
     """Check a reward against `(completion, answer, expected)` rows. AssertionError lists every row that differs.
 
     `completion` may be a whole Rollout (its answer is then kept when `answer` is None). `expected` is a total (compared to
-    1e-9), None for an abstention, or a `Status` (or its name) that some component must have. Each row is scored alone.
+    1e-9), None for an abstention, or a `Status` (or its name) that some component must have. Each row is scored alone, so
+    it needs whatever the reward reads.
 
     >>> import guerdon.rewards as R
     >>> assert_scores(R.exact(), [("4", "4", 1.0), ("5", "4", 0.0), ("", "4", "no_answer")])
     """
-    wrong = []
+    reward, wrong = _lifted(reward), []
     for number, (completion, answer, expected) in enumerate(table):
         rollout = completion if isinstance(completion, Rollout) else Rollout(completion)
         rollout = rollout if answer is None else replace(rollout, answer=answer)
@@ -75,6 +76,8 @@ def check_reward(reward: Any, rollouts: Sequence[Rollout], *, threads: int = 16,
     `another_process=True` also scores in a fresh interpreter (the reward must then unpickle there: not defined in
     `__main__` or in a test module).
     """
+    assert hasattr(reward, "verdicts") and not isinstance(reward, type), f"expected a reward (an instance), got {reward!r:.80}"
+    reward = _lifted(reward)
     rollouts = list(rollouts)
     before = copy.deepcopy(rollouts)
     first = _read(reward, rollouts)
@@ -84,7 +87,8 @@ def check_reward(reward: Any, rollouts: Sequence[Rollout], *, threads: int = 16,
     assert _read(reward, []) == [], "an empty batch does not give an empty result"
     if "group" not in reward.reads:
         assert _read(reward, rollouts[::-1]) == first[::-1], "results depend on the order of the rows"
-    again = pickle.loads(pickle.dumps(reward))
+    again = _pickled(reward)
+    assert hash(again) == hash(reward), "the pickled copy has another hash"
     assert again == reward, "the pickled copy is not equal"
     assert again.fingerprint == reward.fingerprint, "the pickled copy has another fingerprint"
     assert _read(again, rollouts) == first, "the pickled copy scores differently"
@@ -97,6 +101,7 @@ def check_reward(reward: Any, rollouts: Sequence[Rollout], *, threads: int = 16,
 
 def check_verifier(verifier: Any, rollouts: Sequence[Rollout], *, threads: int = 16) -> None:
     """Hold a verifier to the contract: verdicts in order, never SCORED, pure, picklable, thread-safe, calm under hostile text."""
+    assert hasattr(verifier, "judge") and not isinstance(verifier, type), f"expected a verifier (an instance), got {verifier!r:.80}"
     rollouts = list(rollouts)
     before = copy.deepcopy(rollouts)
     first = _judged(verifier, rollouts)
@@ -104,7 +109,7 @@ def check_verifier(verifier: Any, rollouts: Sequence[Rollout], *, threads: int =
     assert rollouts == before, "judging changed the rollouts"
     assert _judged(verifier, []) == [], "an empty batch does not give an empty result"
     assert _judged(verifier, rollouts[::-1]) == first[::-1], "results depend on the order of the rows"
-    assert _judged(pickle.loads(pickle.dumps(verifier)), rollouts) == first, "the pickled copy judges differently"
+    assert _judged(_pickled(verifier), rollouts) == first, "the pickled copy judges differently"
     _check_threads(lambda: _judged(verifier, rollouts), first, threads)
     _check_hostile(lambda rows: _judged(verifier, rows), rollouts, first)
 
@@ -124,12 +129,26 @@ def check_worker(target: str, jobs: Sequence[tuple[Any, ...]], *, timeout_s: flo
     return first
 
 
+def _lifted(reward: Any) -> Any:
+    """An object of the Reward protocol gets `score` and `ascore`."""
+    from guerdon.rewards import Term, from_function
+
+    return reward if isinstance(reward, Term) else from_function(reward)
+
+
 def _key(verdict: Verdict) -> tuple[Any, ...]:
     """A verdict without its timing."""
     return (verdict.status, verdict.score, verdict.reason, verdict.extracted)
 
 
+_FAULTS = ("exception", "wrong_length", "wrong_type", "non_finite", "out_of_range")
+"""Reasons that say the reward itself is at fault, whatever it was given."""
+
+
 def _rows(scores: Any) -> list[Any]:
+    for name, verdicts in scores.verdicts.items():
+        for row, verdict in enumerate(verdicts):
+            assert verdict.reason not in _FAULTS, f"{name} is broken on row {row}: {verdict.reason}: {verdict.detail}"
     columns = [[_key(v) for v in verdicts] for verdicts in scores.verdicts.values()]
     return list(zip(scores.totals(), *columns, strict=True))
 
@@ -152,8 +171,18 @@ def _read_in_a_loop(reward: Any, rollouts: Sequence[Rollout]) -> list[Any]:
     return found[0]
 
 
+def _pickled(value: Any) -> Any:
+    try:
+        return pickle.loads(pickle.dumps(value))
+    except Exception as error:
+        raise AssertionError(f"pickling failed: {type(error).__name__}: {error}") from error
+
+
 def _judged(verifier: Any, rollouts: Sequence[Rollout]) -> list[Any]:
-    verdicts = verifier.judge(rollouts)
+    try:
+        verdicts = verifier.judge(rollouts)
+    except Exception as error:
+        raise AssertionError(f"judge raised {type(error).__name__}: {error} (on {len(rollouts)} rollouts)") from error
     assert isinstance(verdicts, list), f"judge returned {type(verdicts).__name__}, expected a list"
     assert len(verdicts) == len(rollouts), f"{len(verdicts)} verdicts for {len(rollouts)} rollouts"
     for verdict in verdicts:
@@ -166,7 +195,10 @@ def _check_threads(run: Any, first: list[Any], threads: int) -> None:
     found: list[Any] = [None] * threads
 
     def work(i: int) -> None:
-        found[i] = run()
+        try:
+            found[i] = run()
+        except AssertionError as error:
+            found[i] = error
 
     workers = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
     for worker in workers:

@@ -102,6 +102,11 @@ def test_a_completion_must_be_text() -> None:
         Rollout([{"role": "assistant", "content": "4"}])  # type: ignore[arg-type]
 
 
+def test_a_prompt_is_text_or_a_tuple() -> None:
+    with pytest.raises(ConfigError, match="makers take chats"):
+        Rollout("4", prompt=[{"role": "user", "content": "2+2?"}])  # type: ignore[arg-type]
+
+
 def test_groups_are_equal_group_else_equal_prompt() -> None:
     chat = (Message("user", "p", tool_calls=({"id": 1},)),)
     rollouts = [
@@ -122,7 +127,7 @@ def test_on_abstain_drops_fills_or_raises() -> None:
         OnAbstain("raise").apply([1.0, None])
 
 
-@pytest.mark.parametrize("arguments", [("skip", 0.0), ("fill", math.nan)])
+@pytest.mark.parametrize("arguments", [("skip", 0.0), ("fill", math.nan), ("fill", "0"), ("fill", None)])
 def test_on_abstain_checks_its_arguments(arguments: tuple[str, float]) -> None:
     with pytest.raises(ConfigError):
         OnAbstain(*arguments)  # type: ignore[arg-type]
