@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from guerdon.errors import ConfigError
-from guerdon.rewards.term import Combinator, Term, require_name, require_term
+from guerdon.rewards.grading import shown
+from guerdon.rewards.term import Combinator, Term, finite, require_name, require_term
 from guerdon.types import Rollout, Status, Verdict
 
 __all__ = [
@@ -61,7 +62,12 @@ class Clip(_Adjusted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if math.isnan(self.low) or math.isnan(self.high) or self.low > self.high:
+        for label, value in (("low", self.low), ("high", self.high)):
+            number = value if value in (-math.inf, math.inf) else finite(value)
+            if number is None:
+                raise ConfigError(f"clip: {label} must be a number, got {shown(value)}")
+            object.__setattr__(self, label, float(number))  # 1 and 1.0 are one clip, with one fingerprint
+        if self.low > self.high:
             raise ConfigError(f"clip: expected low <= high, got low={self.low}, high={self.high}")
 
     def _one(self, rollout: Rollout, verdict: Verdict) -> Verdict:
@@ -117,7 +123,7 @@ def by_status(reward: Term, rewards: Mapping[Status | str, float | None], *, nam
     """
     try:
         pairs = tuple((Status(status), None if value is None else float(value)) for status, value in rewards.items())
-    except ValueError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"by_status: {error}; the statuses are {', '.join(Status)}") from None
     return ByStatus(reward, name or require_term(reward, "by_status").name, pairs)
 
@@ -128,6 +134,11 @@ class ScaleByColumn(_Adjusted):
 
     column: str
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.column, str) or not self.column:
+            raise ConfigError(f"scale_by_column: column must be the name of a data column, got {self.column!r:.60}")
+
     @property
     def own_reads(self) -> frozenset[str]:
         return frozenset({self.column})
@@ -136,9 +147,12 @@ class ScaleByColumn(_Adjusted):
         if verdict.score is None:
             return verdict
         factor = rollout.column(self.column)
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not math.isfinite(factor):
-            return Verdict.of(Status.BAD_REFERENCE, "bad_column", f"column {self.column!r}: expected a finite number, got {factor!r:.60}")
-        return replace(verdict, score=verdict.score * factor, status=Status.SCORED)
+        number = finite(factor)
+        if number is None:
+            return Verdict.of(
+                Status.BAD_REFERENCE, "bad_column", f"column {self.column!r}: expected a finite number, got {shown(factor, 60)}"
+            )
+        return replace(verdict, score=verdict.score * number, status=Status.SCORED)
 
 
 def scale_by_column(reward: Term, column: str, *, name: str | None = None) -> ScaleByColumn:

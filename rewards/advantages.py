@@ -179,7 +179,7 @@ SPECS: Mapping[str, AdvantageSpec] = MappingProxyType(
         "reinforce_pp_baseline": REINFORCE_PP_BASELINE,
     }
 )
-"""The named specs by the names the command line takes."""
+"""The named specs by their names in lower case."""
 
 
 def advantages(

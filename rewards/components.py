@@ -21,16 +21,20 @@ __all__ = ["OFF_ROUTE", "Component", "flatten"]
 OFF_ROUTE = Verdict.of(Status.NOT_APPLICABLE, "off_route")
 
 
+Step = tuple["ByColumn", int, float]
+
+
 @dataclass(frozen=True)
 class Component:
     """One named part of a reward. `shares` holds, for each place it has in the reward, the route to it and its weight.
 
-    A route is a tuple of (column router, branch number): all must hold on a row for the share to count there.
+    A route is a tuple of steps (column router, branch number, weight of the router): all must hold on a row for the share to
+    count there. A row that a router does not know is lost with the router's weight.
     """
 
     name: str
     term: Term
-    shares: tuple[tuple[tuple[tuple[ByColumn, int], ...], float], ...]
+    shares: tuple[tuple[tuple[Step, ...], float], ...]
 
     @property
     def weight(self) -> float | None:
@@ -39,11 +43,12 @@ class Component:
 
     def times(self, weight: float) -> Component:
         """The same component with every weight multiplied."""
-        return replace(self, shares=tuple((route, weight * share) for route, share in self.shares))
+        shares = [(tuple((r, branch, weight * w) for r, branch, w in route), weight * share) for route, share in self.shares]
+        return replace(self, shares=tuple(shares))
 
     def under(self, router: ByColumn, branch: int) -> Component:
         """The same component, reached only through `branch` of `router`."""
-        return replace(self, shares=tuple((((router, branch), *route), share) for route, share in self.shares))
+        return replace(self, shares=tuple((((router, branch, 1.0), *route), share) for route, share in self.shares))
 
     def on_rows(self, rollouts: Sequence[Rollout], verdicts: Sequence[Verdict]) -> tuple[list[float], list[Verdict]]:
         """Weight and verdict on each row: OFF_ROUTE where no share leads there, the router's verdict where it is lost."""
@@ -51,13 +56,13 @@ class Component:
             return [self.weight] * len(rollouts), list(verdicts)
         weights, out = [0.0] * len(rollouts), [OFF_ROUTE] * len(rollouts)
         for route, weight in self.shares:
-            branches = [(router.branches(rollouts), branch) for router, branch in route]
+            branches = [(router.branches(rollouts), branch) for router, branch, _ in route]
             for i in range(len(rollouts)):
                 at = next((k for k, (taken, branch) in enumerate(branches) if taken[i] != branch), None)
                 if at is None:
                     weights[i], out[i] = weights[i] + weight, verdicts[i]
                 elif branches[at][0][i] is None:
-                    weights[i], out[i] = weight or 1.0, route[at][0].unknown(rollouts[i])
+                    weights[i], out[i] = route[at][2], route[at][0].unknown(rollouts[i])
         return weights, out
 
 

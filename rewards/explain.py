@@ -21,7 +21,8 @@ def explanation(reward: Term, rollout: Rollout, siblings: Sequence[Rollout] = ()
     batch.run(None)
     scores = make_scores(reward, batch)
     total, outcome = scores.totals()[0], scores.outcomes[0]
-    head = f"total {_number(total)}" if total is not None else "total none: the row abstains"
+    lost = any(v.status.is_abstention for v in scores.components(0).values())
+    head = f"total {_number(total)}" if total is not None else f"total none: {'the row abstains' if lost else 'no term applies'}"
     source = reward.outcome_term()
     if source is not None:
         head += f"   outcome {_number(outcome.score)} ({outcome.status})"
@@ -47,10 +48,12 @@ def _verdict(verdict: Verdict, kind: str) -> str:
         out += f" [{kind}]"
     if verdict.extracted is not None:
         out += f" extracted {verdict.extracted!r:.60}"
-    if verdict.reason:
+    if verdict.info.get("rule"):
+        out += f" by {verdict.info['rule']}"
+    if verdict.reason and verdict.reason != verdict.status:
         out += f" {verdict.reason}"
     if verdict.detail:
-        out += f": {verdict.detail:.200}" if verdict.reason else f" {verdict.detail:.200}"
+        out += f": {verdict.detail:.200}" if verdict.reason and verdict.reason != verdict.status else f" {verdict.detail:.200}"
     return out
 
 

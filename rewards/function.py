@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from guerdon.errors import Abstain, ConfigError
+from guerdon.errors import ConfigError
 from guerdon.loading import load
+from guerdon.rewards.grading import as_verdict, as_verdicts, caught
+from guerdon.rewards.inputs import inputs_of
 from guerdon.rewards.term import Leaf, Term, require_name
 from guerdon.sandboxes.deadline import remaining
-from guerdon.types import Rollout, Status, Verdict
+from guerdon.types import Rollout, Verdict
 
 __all__ = ["FunctionReward", "Lifted", "from_function", "live", "name_of"]
 
@@ -53,12 +55,13 @@ class FunctionReward(Leaf):
 
     @property
     def fingerprint(self) -> str | None:
-        from guerdon.rewards.fingerprint import source_of
+        from guerdon.rewards.fingerprint import describe
 
-        source = self.version or source_of(live(self.function))
+        f = live(self.function)
+        source = f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', '')}@{self.version}" if self.version else describe(f)
         if source is None:
             return None
-        return _hash(f"{self.name}|{self.batch}|{self.outcome}|{sorted(self.inputs)}|{self.isolate}|{source}")
+        return _hash((type(self).__name__, self.name, self.batch, self.outcome, sorted(self.inputs), self.isolate, source))
 
     def outcome_term(self) -> Term | None:
         return self if self.outcome else None
@@ -81,7 +84,11 @@ class FunctionReward(Leaf):
 
             out[:] = [self._graded(value) for value in call_isolated(self.function, self.isolate, rollouts, self.batch)]
         elif self.batch:
-            out[:] = self._batch(len(rollouts), lambda: f(rollouts))
+            try:
+                values: Any = f(rollouts)
+            except BaseException as error:
+                values = caught(error)
+            out[:] = self._batch(values, len(out))
         else:
             for i, rollout in enumerate(rollouts):
                 left = remaining()
@@ -89,8 +96,8 @@ class FunctionReward(Leaf):
                     return
                 try:
                     value = f(rollout)
-                except Exception as error:
-                    value = error
+                except BaseException as error:
+                    value = caught(error)
                 out[i] = self._graded(value)
 
     async def afill(self, rollouts: Sequence[Rollout], out: list[Verdict | None]) -> None:
@@ -99,10 +106,10 @@ class FunctionReward(Leaf):
         f = live(self.function)
         if self.batch:
             try:
-                values = await f(rollouts)
-            except Exception as error:
-                values = [error] * len(rollouts)
-            out[:] = self._batch(len(rollouts), lambda: values)
+                values: Any = await f(rollouts)
+            except BaseException as error:
+                values = caught(error)
+            out[:] = self._batch(values, len(out))
             return
         limit = asyncio.Semaphore(ASYNC_ROWS)
 
@@ -110,43 +117,17 @@ class FunctionReward(Leaf):
             async with limit:
                 try:
                     value = await f(rollout)
-                except Exception as error:
-                    value = error
+                except BaseException as error:
+                    value = caught(error)
             out[i] = self._graded(value)
 
         await asyncio.gather(*(one(i, r) for i, r in enumerate(rollouts)))
 
-    def _batch(self, n: int, call: Callable[[], Iterable[Any]]) -> list[Verdict | None]:
-        try:
-            values = list(call())
-        except Exception as error:
-            values = [error] * n
-        if len(values) != n:
-            wrong = Verdict.of(Status.ERROR, "wrong_length", f"{self.name} returned {len(values)} scores for {n} rollouts")
-            return [wrong] * n
-        return [self._graded(value) for value in values]
+    def _batch(self, values: Any, n: int) -> list[Verdict]:
+        return as_verdicts(values, n, self.name, self.outcome)
 
     def _graded(self, value: Any) -> Verdict:
         return as_verdict(value, self.name, self.outcome)
-
-
-def as_verdict(value: Any, name: str, outcome: bool) -> Verdict:
-    """What a user function returned, or the exception it raised, as a verdict."""
-    if isinstance(value, Verdict):
-        return value
-    if value is None:
-        return Verdict.of(Status.NOT_APPLICABLE, "not_concerned")
-    if isinstance(value, ConfigError):
-        raise value
-    if isinstance(value, Abstain):
-        return Verdict.of(Status.UNSCORED, "abstained", str(value))
-    if isinstance(value, Exception):
-        return Verdict.of(Status.ERROR, "exception", f"{name}: {type(value).__name__}: {value}"[:2000])
-    try:
-        score = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        return Verdict.of(Status.ERROR, "wrong_type", f"{name}: expected a number, None or a Verdict, got {value!r:.80} ({error})"[:2000])
-    return Verdict.graded(score) if outcome else Verdict(score, Status.SCORED)
 
 
 @dataclass(frozen=True)
@@ -162,16 +143,16 @@ class Lifted(Leaf):
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset(getattr(self.reward, "reads", ()))
+        return inputs_of(getattr(self.reward, "reads", ()))
 
     @property
     def fingerprint(self) -> str | None:
         own = getattr(self.reward, "fingerprint", None)
-        return None if own is None else _hash(f"{self.name}|{self.outcome}|{own}")
+        return None if own is None else _hash((type(self.reward).__module__, type(self.reward).__qualname__, self.name, self.outcome, own))
 
     @property
     def is_async(self) -> bool:
-        return hasattr(self.reward, "averdicts")
+        return bool(getattr(self.reward, "is_async", hasattr(self.reward, "averdicts")))
 
     def verdicts(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
         return list(self.reward.verdicts(rollouts))
@@ -194,20 +175,18 @@ def _is_async(f: Any) -> bool:
     return inspect.iscoroutinefunction(f) or inspect.iscoroutinefunction(getattr(f, "__call__", None))  # noqa: B004
 
 
-def _hash(text: str) -> str:
+def _hash(parts: tuple[Any, ...]) -> str:
     import hashlib
 
-    return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2s(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _check_isolated(reward: FunctionReward) -> None:
     if reward.isolate is not None and not reward.isolate > 0:
         raise ConfigError(f"from_function: isolate= is a wall limit in seconds, above 0; got {reward.isolate!r}")
-    f = reward.function
-    if isinstance(f, str):
-        return
+    f = live(reward.function)
     module, name = getattr(f, "__module__", None), getattr(f, "__qualname__", "")
-    if module in (None, "__main__") or "<" in name or _is_async(f):
+    if _is_async(f) or (not isinstance(reward.function, str) and (module in (None, "__main__") or "<" in name)):
         raise ConfigError(
             f"from_function: isolate= needs a sync function that another process can import, got {name or f!r} of {module}; "
             "put it in a file and pass 'file.py:function'"
@@ -236,13 +215,34 @@ def from_function(
     >>> short([Rollout("four"), Rollout("longer")])
     [1.0, 0.0]
     """
+    if isinstance(f, type) and hasattr(f, "verdicts"):
+        raise ConfigError(f"from_function: expected an object, got the class {f.__name__}; build one: {f.__name__}(...)")
     if hasattr(f, "verdicts"):
         return Lifted(f, name or getattr(f, "name", "") or type(f).__name__, outcome)
     function = live(f)
     if not callable(function):
         raise ConfigError(f"from_function: expected a function, got {type(function).__name__}")
+    _check_call(function, batch)
     limit = None if isolate is False else ISOLATED_TIMEOUT_S if isolate is True else float(isolate)
-    return FunctionReward(f, name or name_of(function), batch, outcome, frozenset(reads), version, limit)
+    return FunctionReward(f, name or name_of(function), batch, outcome, inputs_of(reads), version, limit)
+
+
+def _check_call(function: Any, batch: bool) -> None:
+    """ConfigError for what cannot be called with one rollout (or one list): a class, a factory, a function of TRL's kind."""
+    what = getattr(function, "__name__", type(function).__name__)
+    if isinstance(function, type):
+        raise ConfigError(f"from_function: expected a function, got the class {what}; pass an instance: {what}(...)")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-ins have none
+        return
+    if {"completions", "prompts"} & signature.parameters.keys():
+        raise ConfigError(f"from_function: {what}{signature} is a TRL reward function: use R.from_trl({what})")
+    try:
+        signature.bind(None)
+    except TypeError:
+        takes = "the list of rollouts" if batch else "one rollout"
+        raise ConfigError(f"from_function: {what}{signature} cannot be called with {takes}, its one argument") from None
 
 
 def name_of(f: Any) -> str:

@@ -1,11 +1,12 @@
 """Watches for a reward that is broken rather than strict: the share of rows whose check or reference failed.
 
 Counts rows, over the last 1,024 of each reward in this process, in which a weighted component was ERROR or
-BAD_REFERENCE. A share is always of 1,024, so a short call alone never raises an alarm.
+BAD_REFERENCE. Of fewer than 128 rows the share is taken as if they were 128, so that a short call alone raises no alarm.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections import Counter, deque
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
     from guerdon.rewards.scores import Scores
     from guerdon.rewards.term import Term
 
-__all__ = ["WINDOW", "forget", "watch"]
+__all__ = ["FEW", "WINDOW", "forget", "watch"]
 
 WINDOW = 1024
 """Rows remembered for each reward."""
+
+FEW = 128
+"""A share is of at least so many rows: below, one bad reference in a test would be an alarm."""
 
 _rows: dict[Hashable, deque[str]] = {}
 _warned: set[Hashable] = set()
@@ -35,6 +39,16 @@ def forget() -> None:
         _warned.clear()
 
 
+def _after_fork_in_child() -> None:
+    """A thread that does not exist here may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # absent on Windows
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def watch(reward: Term, scores: Scores, warn_broken: float, max_broken: float) -> Scores:
     """Record the rows of `scores` and return them; warn above `warn_broken`, raise BrokenRewardError above `max_broken`."""
     for name, value in (("warn_broken", warn_broken), ("max_broken", max_broken)):
@@ -45,19 +59,21 @@ def watch(reward: Term, scores: Scores, warn_broken: float, max_broken: float) -
     with _lock:
         if len(_rows) > 256 and key not in _rows:
             _rows.clear()  # short-lived rewards; what counts is the one being trained on
+            _warned.clear()
         window = _rows.setdefault(key, deque(maxlen=WINDOW))
         window.extend(broken)
         count = sum(1 for reason in window if reason)
-        first_warning = count > warn_broken * WINDOW and key not in _warned
+        seen, rows = len(window), max(len(window), FEW)
+        first_warning = count > warn_broken * rows and key not in _warned
         if first_warning:
             _warned.add(key)
-        elif count <= warn_broken * WINDOW:
+        elif count <= warn_broken * rows:
             _warned.discard(key)
         reasons = Counter(reason for reason in window if reason).most_common(3)
-    if count > max_broken * WINDOW:
-        raise BrokenRewardError(_message(reward, count, reasons) + "; fix it, or pass max_broken=1.0 to go on")
+    if count > max_broken * rows:
+        raise BrokenRewardError(_message(reward, count, seen, reasons) + "; fix it, or pass max_broken=1.0 to go on")
     if first_warning:
-        warnings.warn(_message(reward, count, reasons), RuntimeWarning, stacklevel=4)
+        warnings.warn(_message(reward, count, seen, reasons), RuntimeWarning, stacklevel=4)
     return scores
 
 
@@ -71,9 +87,9 @@ def _broken_rows(scores: Scores) -> list[str]:
     return out
 
 
-def _message(reward: Term, count: int, reasons: list[tuple[str, int]]) -> str:
+def _message(reward: Term, count: int, seen: int, reasons: list[tuple[str, int]]) -> str:
     what = ", ".join(f"{reason} ({n})" for reason, n in reasons)
-    return f"reward {reward.name!r}: {count} of the last {WINDOW} rows could not be scored: {what}"
+    return f"reward {reward.name!r}: {count} of the last {seen} rows could not be scored: {what}"
 
 
 def _key(reward: Term) -> Hashable:

@@ -6,12 +6,12 @@ unless a deciding score makes it irrelevant.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from guerdon.errors import ConfigError
-from guerdon.rewards.term import Combinator, Term, require_name, require_term
+from guerdon.rewards.grading import shown
+from guerdon.rewards.term import Combinator, Term, finite, require_name, require_term
 from guerdon.types import Rollout, Status, Verdict
 
 __all__ = ["AllOf", "AnyOf", "FirstApplicable", "Gate", "all_of", "any_of", "gate", "worst"]
@@ -38,8 +38,10 @@ class Gate(Combinator):
         require_term(self.reward, "gate(reward)")
         require_term(self.on, "gate(on=)")
         for label, value in (("threshold", self.threshold), ("otherwise", self.otherwise)):
-            if not isinstance(value, int | float) or not math.isfinite(value):
-                raise ConfigError(f"gate: {label} must be a finite number, got {value!r}")
+            number = finite(value)
+            if number is None:
+                raise ConfigError(f"gate: {label} must be a finite number, got {shown(value)}")
+            object.__setattr__(self, label, number)  # 1 and 1.0 are one gate, with one fingerprint
         require_name(self.name, "gate")
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from guerdon.errors import ConfigError
 from guerdon.rewards.components import OFF_ROUTE, flatten
+from guerdon.rewards.grading import shown
 from guerdon.rewards.term import Combinator, Term, require_name, require_term
 from guerdon.types import Rollout, Status, Verdict
 
@@ -24,6 +25,8 @@ class ByColumn(Combinator):
     name: str
 
     def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise ConfigError(f"by_column: column must be the name of a data column, got {self.column!r:.60}")
         if not self.values:
             raise ConfigError("by_column: expected at least one route, got none")
         for term in self.terms:
@@ -48,13 +51,18 @@ class ByColumn(Combinator):
         """The branch each row takes; None where no route names its value."""
         known = {value: k for k, value in enumerate(self.values)}
         other = len(self.values) if len(self.terms) > len(self.values) else None
-        return [_lookup(known, rollout.column(self.column), other) for rollout in rollouts]
+        kinds = [type(value) is bool for value in self.values]
+        found = [(value, _lookup(known, value)) for value in (rollout.column(self.column) for rollout in rollouts)]
+        # True == 1 in Python, but a flag is no number
+        return [other if k is None or kinds[k] != (type(value) is bool) else k for value, k in found]
 
     def unknown(self, rollout: Rollout) -> Verdict:
         """The verdict of a row that no route names."""
         value = rollout.column(self.column)
         return Verdict.of(
-            Status.BAD_REFERENCE, "unknown_route", f"column {self.column!r} holds {value!r:.60}; the routes are {list(self.values)!r:.200}"
+            Status.BAD_REFERENCE,
+            "unknown_route",
+            f"column {self.column!r} holds {shown(value, 60)}; the routes are {list(self.values)!r:.200}",
         )
 
     def routes(self, rollouts: Sequence[Rollout], rows: Sequence[int]) -> list[Sequence[int]]:
@@ -82,11 +90,11 @@ class Nothing(Combinator):
         return [OFF_ROUTE] * len(rollouts)
 
 
-def _lookup(known: Mapping[Any, int], value: Any, other: int | None) -> int | None:
+def _lookup(known: Mapping[Any, int], value: Any) -> int | None:
     try:
-        return known.get(value, other)
+        return known.get(value)
     except TypeError:  # unhashable: no route can name it
-        return other
+        return None
 
 
 def by_column(column: str, routes: Mapping[Any, Term], *, default: Term | None = None, name: str | None = None) -> ByColumn:

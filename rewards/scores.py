@@ -72,14 +72,18 @@ class Scores:
         """The verdict of every component on one row."""
         return {name: verdicts[row] for name, verdicts in self.verdicts.items()}
 
-    def advantages(self, spec: AdvantageSpec) -> Floats:
-        """Advantages of the batch under `spec`: invalid rows are outside all statistics and get 0."""
+    def __repr__(self) -> str:
+        means = ", ".join(f"{s.name} {s.mean:.3g}" for s in self.summary())
+        return f"Scores(N={len(self)}, valid {int(self.valid_N.sum())}, means: {means})"
+
+    def advantages(self, spec: AdvantageSpec | None = None) -> Floats:
+        """Advantages of the batch under `spec` (None: GRPO): invalid rows are outside all statistics and get 0."""
         import numpy as np
 
-        from guerdon.rewards.advantages import advantages
+        from guerdon.rewards.advantages import GRPO, advantages
 
         tokens = None if np.isnan(self.num_tokens_N).any() else self.num_tokens_N
-        return advantages(self.values_NK, self.groups_N, self.weights_NK, spec, valid_N=self.valid_N, num_tokens_N=tokens)
+        return advantages(self.values_NK, self.groups_N, self.weights_NK, spec or GRPO, valid_N=self.valid_N, num_tokens_N=tokens)
 
     def summary(self) -> list[ComponentSummary]:
         """One line a component, for tables and metrics."""

@@ -6,21 +6,21 @@ A `WeightedSum` keeps its named terms: sums flatten, weights multiply, a name cl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from guerdon.errors import ConfigError
 from guerdon.rewards.components import flatten
+from guerdon.rewards.grading import shown
 from guerdon.rewards.logic import FirstApplicable, worst
-from guerdon.rewards.term import Combinator, Term
+from guerdon.rewards.term import Combinator, Term, finite
 from guerdon.types import Rollout, Status, Verdict
 
 __all__ = ["WeightedSum", "add", "with_outcome"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WeightedSum(Combinator):
     """The sum of `weight * term` over `terms`, kept apart by name. `outcome` names the term whose score is the outcome.
 
@@ -44,6 +44,9 @@ class WeightedSum(Combinator):
         flatten(self)
         if self.outcome is not None:
             find(self, self.outcome)
+
+    def __repr__(self) -> str:
+        return " + ".join(f"{weight:g} * {term!r}" for weight, term in self.terms)
 
     @property
     def parts(self) -> tuple[Term, ...]:
@@ -78,8 +81,8 @@ def _total(weights: Sequence[float], row: Sequence[Verdict]) -> Verdict:
 
 def check_weight(weight: Any) -> None:
     """ConfigError unless `weight` is a finite number."""
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
-        raise ConfigError(f"weight: expected a finite number, got {weight!r}")
+    if finite(weight) is None:
+        raise ConfigError(f"weight: expected a finite number, got {shown(weight)}")
 
 
 def weighted(weight: Any, term: Term) -> WeightedSum:

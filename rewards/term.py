@@ -7,6 +7,8 @@ exist, `weight * term` and `term + term`; everything else is a named function.
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from guerdon.rewards.scores import Scores
     from guerdon.rewards.sums import WeightedSum
 
-__all__ = ["Combinator", "Leaf", "Term", "require_name", "require_term"]
+__all__ = ["Combinator", "Leaf", "Term", "finite", "require_name", "require_term"]
 
 
 class Term:
@@ -74,7 +76,7 @@ class Term:
 
         `deadline_s` bounds the call in seconds: rows not done by then become ERROR `deadline`. Never raises for what a
         completion holds. Raises MissingInput when rollouts lack what a term reads, BrokenRewardError when more than
-        `max_broken` of the last 1,024 rows were ERROR or BAD_REFERENCE (and warns above `warn_broken`).
+        `max_broken` of the last 1,024 rows (or of those seen, from 128 on) were ERROR or BAD_REFERENCE; warns above `warn_broken`.
         """
         from guerdon.rewards.evaluate import evaluate
         from guerdon.rewards.health import watch
@@ -177,6 +179,17 @@ class Combinator(Term):
         batch = Batch([self], rollouts)
         batch.run(None)
         return list(batch.value(self))
+
+
+def finite(value: Any) -> float | None:
+    """The value as a float if it is a finite real number, numpy's included; None for anything else, booleans and 10**400 too."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def require_term(value: Any, where: str) -> Term:

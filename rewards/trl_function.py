@@ -11,6 +11,8 @@ from typing import Any
 
 from guerdon.errors import ConfigError
 from guerdon.rewards.function import FunctionReward, live, name_of
+from guerdon.rewards.grading import caught
+from guerdon.rewards.inputs import inputs_of
 from guerdon.types import Message, Rollout, Verdict
 
 __all__ = ["TRLReward", "from_trl"]
@@ -26,15 +28,18 @@ class TRLReward(FunctionReward):
             raise ConfigError("from_trl: a TRL reward function takes a batch, in this process")
 
     def fill(self, rollouts: Sequence[Rollout], out: list[Verdict | None]) -> None:
-        f = live(self.function)
-        out[:] = self._batch(len(rollouts), lambda: f(**trl_arguments(rollouts)))
+        try:
+            values: Any = live(self.function)(**trl_arguments(rollouts))
+        except BaseException as error:
+            values = caught(error)
+        out[:] = self._batch(values, len(out))
 
     async def afill(self, rollouts: Sequence[Rollout], out: list[Verdict | None]) -> None:
         try:
-            values = await live(self.function)(**trl_arguments(rollouts))
-        except Exception as error:
-            values = [error] * len(rollouts)
-        out[:] = self._batch(len(rollouts), lambda: values)
+            values: Any = await live(self.function)(**trl_arguments(rollouts))
+        except BaseException as error:
+            values = caught(error)
+        out[:] = self._batch(values, len(out))
 
 
 def trl_arguments(rollouts: Sequence[Rollout]) -> dict[str, Any]:
@@ -66,4 +71,4 @@ def from_trl(f: Callable[..., Any] | str, *, name: str | None = None, outcome: b
     function = live(f)
     if not callable(function):
         raise ConfigError(f"from_trl: expected a function, got {type(function).__name__}")
-    return TRLReward(f, name or name_of(function), True, outcome, frozenset(reads))
+    return TRLReward(f, name or name_of(function), True, outcome, inputs_of(reads))

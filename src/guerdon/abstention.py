@@ -28,8 +28,8 @@ class OnAbstain:
     def __post_init__(self) -> None:
         if self.policy not in ("drop", "fill", "raise"):
             raise ConfigError(f"OnAbstain: expected 'drop', 'fill' or 'raise', got {self.policy!r}")
-        if not math.isfinite(self.value):
-            raise ConfigError(f"OnAbstain: the fill value must be finite, got {self.value}")
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not abs(self.value) < math.inf:
+            raise ConfigError(f"OnAbstain: the fill value must be a finite number, got {self.value!r:.80}")
 
     def apply(self, totals: Sequence[float | None]) -> list[float | None]:
         """The totals with every None kept (`drop`), filled, or refused with AbstentionError (`raise`)."""

@@ -76,7 +76,8 @@ def check_reward(reward: Any, rollouts: Sequence[Rollout], *, threads: int = 16,
     `another_process=True` also scores in a fresh interpreter (the reward must then unpickle there: not defined in
     `__main__` or in a test module).
     """
-    assert hasattr(reward, "verdicts") and not isinstance(reward, type), f"expected a reward (an instance), got {reward!r:.80}"
+    assert not isinstance(reward, type), f"expected a reward (an instance), got {reward!r:.80}"
+    assert hasattr(reward, "verdicts"), f"expected a reward (an instance), got {reward!r:.80}"
     reward = _lifted(reward)
     rollouts = list(rollouts)
     before = copy.deepcopy(rollouts)
@@ -101,7 +102,8 @@ def check_reward(reward: Any, rollouts: Sequence[Rollout], *, threads: int = 16,
 
 def check_verifier(verifier: Any, rollouts: Sequence[Rollout], *, threads: int = 16) -> None:
     """Hold a verifier to the contract: verdicts in order, never SCORED, pure, picklable, thread-safe, calm under hostile text."""
-    assert hasattr(verifier, "judge") and not isinstance(verifier, type), f"expected a verifier (an instance), got {verifier!r:.80}"
+    assert not isinstance(verifier, type), f"expected a verifier (an instance), got {verifier!r:.80}"
+    assert hasattr(verifier, "judge"), f"expected a verifier (an instance), got {verifier!r:.80}"
     rollouts = list(rollouts)
     before = copy.deepcopy(rollouts)
     first = _judged(verifier, rollouts)

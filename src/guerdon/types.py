@@ -214,6 +214,10 @@ class Rollout:
         if not isinstance(self.completion, str):
             got = type(self.completion).__name__
             raise ConfigError(f"Rollout: completion must be text, got {got}; use Rollout.from_messages for chats")
+        if not isinstance(self.prompt, str | tuple):
+            raise ConfigError(
+                f"Rollout: prompt must be text or a tuple of Messages, got {type(self.prompt).__name__}; the makers take chats"
+            )
 
     def column(self, name: str) -> Any:
         """The data column `name` (None if absent). `answer` also finds `columns["answer"]`.

@@ -14,14 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import guerdon.rewards as R
-from guerdon import Rollout
+from guerdon import Rollout, Verdict
 from guerdon.testing import check_reward
+from guerdon.verifiers.json_schema import JsonSchemaVerifier
 
 INSTRUCTIONS = {
     "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_words"],
     "kwargs": [{}, {"relation": "at least", "num_words": 2}],
 }
 SCHEMA = {"type": "object", "required": ["a"]}
+TESTS = {"test_list": ["assert f(2) == 4", "assert f(3) == 9"]}
 
 
 def bright(rollout: Rollout) -> float:
@@ -37,6 +39,7 @@ LOCAL = ("from_function", "from_trl")  # functions of this module, which another
 BUILTINS: dict[str, R.Term] = {
     "math_equal": R.math_equal(),
     "choice": R.choice(column="letter"),
+    "code_tests": R.code_tests(timeout_s=5.0),
     "exact": R.exact(),
     "json_schema": R.json_schema(column="schema"),
     "instructions": R.instructions(column="instructions"),
@@ -66,7 +69,7 @@ BUILTINS: dict[str, R.Term] = {
 
 
 def rollout(completion: str, answer: str, i: int) -> Rollout:
-    columns = {"letter": "AB"[i % 2], "schema": SCHEMA, "instructions": INSTRUCTIONS, "difficulty": 0.5 + i}
+    columns = {"letter": "AB"[i % 2], "schema": SCHEMA, "instructions": INSTRUCTIONS, "difficulty": 0.5 + i, "tests": TESTS}
     tokens = len(completion.split())
     return Rollout(completion, prompt=f"p{i // 4}", answer=answer, num_tokens=tokens, truncated=i % 5 == 0, columns=columns)
 
@@ -80,6 +83,7 @@ COMPLETIONS = [
     ("\\boxed{\\frac{1}{2}}", "0.5"),
     ("one two three four five six seven eight nine ten", "4"),
     ("no, never!", "4"),
+    ("```python\ndef f(x):\n    return x * x\n```", "4"),
 ]
 ROWS = [rollout(c, a, i) for i, (c, a) in enumerate(COMPLETIONS)]
 
@@ -153,15 +157,17 @@ def test_order_and_length_are_kept_for_any_text(completions: list[str]) -> None:
                 assert totals(reward, rows[::-1]) == totals(reward, rows)[::-1], name
 
 
-def test_a_hostile_row_in_one_thread_does_not_hold_up_another() -> None:
-    reward = R.math_equal(timeout_s=1.0)
-    hostile = threading.Thread(target=lambda: totals(reward, [rollout("\\boxed{9^{9^{9^9}}}", "x^2+1", 0)]))
-    easy = [rollout("\\boxed{\\frac{2}{4}}", "1/2", 0)]
-    hostile.start()
+def test_a_row_that_hangs_in_one_thread_does_not_hold_up_another() -> None:
+    verifier = JsonSchemaVerifier.of({"type": "string", "pattern": "^(a+)+$"}, timeout_s=1.0)
+    reward = R.verified(verifier, name="json_schema")
+    found: list[Verdict] = []
+    hanging = threading.Thread(target=lambda: found.extend(reward.verdicts([rollout('"' + "a" * 40 + '!"', "", 0)])))
+    hanging.start()
     meanwhile = 0
-    while hostile.is_alive():
-        assert totals(reward, easy) == [1.0]
+    while hanging.is_alive():
+        assert reward([rollout('"aaa"', "", 0)]) == [1.0]
         meanwhile += 1
+    assert found[0].reason == "checker_timeout"
     assert meanwhile > 10
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 
 import guerdon.rewards as R
@@ -125,3 +127,33 @@ def test_arguments_are_checked_when_built(build: object) -> None:
 
 def test_codes_cover_every_status() -> None:
     assert {v.status for v in CODES.values()} >= set(Status) - {Status.UNPARSEABLE, Status.TIMEOUT}
+
+
+@pytest.mark.parametrize(
+    "factor", [10**400, 10**5000, True, "2", None, math.nan], ids=["huge", "unprintable", "flag", "text", "none", "nan"]
+)
+def test_a_factor_that_is_no_finite_number_is_a_bad_reference(factor: object) -> None:
+    rows = [Rollout("C", columns={"w": factor}), Rollout("C", columns={"w": np.float32(2)})]
+    assert R.scale_by_column(check(0), "w")(rows) == [None, 2.0]
+
+
+@pytest.mark.parametrize("number", [10**400, "1", None, math.nan], ids=["huge", "text", "none", "nan"])
+def test_numbers_are_checked_when_built(number: Any) -> None:
+    for build in (
+        lambda: R.gate(check(0), on=check(1), threshold=number),
+        lambda: R.gate(check(0), on=check(1), otherwise=number),
+        lambda: R.clip(check(0), low=number),
+        lambda: R.by_status(check(0), {"correct": [number]}),  # type: ignore[dict-item]
+        lambda: number * check(0),
+    ):
+        with pytest.raises((ConfigError, TypeError), match=r"expected|number|statuses"):
+            build()
+
+
+def test_equal_numbers_make_equal_terms_with_one_fingerprint() -> None:
+    for one, other in [
+        (R.gate(check(0), on=check(1), threshold=1), R.gate(check(0), on=check(1), threshold=1.0)),
+        (R.clip(check(0), 0, 1), R.clip(check(0), 0.0, 1.0)),
+    ]:
+        assert one == other
+        assert one.fingerprint == other.fingerprint

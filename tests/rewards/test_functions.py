@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import math
 import pickle
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ import pytest
 import guerdon.rewards as R
 from guerdon import Abstain, Message, Rollout, Status, Verdict
 from guerdon.errors import ConfigError, MissingInput
+from guerdon.rewards.grading import shown
 
 ROWS = [Rollout("a"), Rollout("bb"), Rollout("ccc")]
 
@@ -67,6 +70,27 @@ def test_score_works_inside_a_running_loop() -> None:
     assert asyncio.run(main()) == [1.0, 2.0, 3.0]
 
 
+class TwoNumbers:
+    """What a tensor of two elements does."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("cannot be converted to a scalar")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("cannot be shown")
+
+
+class Silent(Exception):
+    """Its message cannot be read."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+class LibraryTimeout(BaseException):
+    """Some libraries' timeouts are no Exceptions."""
+
+
 @pytest.mark.parametrize(
     ("value", "status", "score"),
     [
@@ -80,9 +104,18 @@ def test_score_works_inside_a_running_loop() -> None:
         ("many", Status.ERROR, None),
         ([1.0], Status.ERROR, None),
         (10**400, Status.ERROR, None),
+        (10**5000, Status.ERROR, None),
+        ("0.5", Status.ERROR, None),
+        (b"1", Status.ERROR, None),
+        (TwoNumbers(), Status.ERROR, None),
+        (Silent("x"), Status.ERROR, None),
+        (ConfigError("from a Verdict or Rollout it built wrongly"), Status.ERROR, None),
+        (SystemExit(3), Status.ERROR, None),
+        (LibraryTimeout(), Status.ERROR, None),
+        (asyncio.CancelledError(), Status.ERROR, None),
         (Verdict.of(Status.TIMEOUT), Status.TIMEOUT, 0.0),
     ],
-    ids=repr,
+    ids=lambda value: shown(value, 30),
 )
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_a_function_returns_or_raises_becomes_a_verdict_of_its_row_alone(
@@ -91,7 +124,7 @@ def test_what_a_function_returns_or_raises_becomes_a_verdict_of_its_row_alone(
     def f(rollout: Rollout) -> Any:
         if rollout.completion != "bb":
             return 1.0
-        if isinstance(value, Exception):
+        if isinstance(value, BaseException):
             raise value
         return value
 
@@ -107,7 +140,7 @@ def test_an_outcome_outside_the_unit_interval_is_an_error(value: float) -> None:
     assert R.from_function(lambda r: value, name="f", outcome=True).verdicts(ROWS[:1])[0].status is Status.ERROR
 
 
-@pytest.mark.parametrize("returned", [[], [1.0], [1.0] * 4, None, 1.0, {"a": 1}])
+@pytest.mark.parametrize("returned", [[], [1.0], [1.0] * 4, None, 1.0, {"a": 1}, {0: 1.0, 1: 1.0, 2: 1.0}, "101", b"101", {1.0, 2.0, 3.0}])
 def test_a_batch_function_that_returns_something_else_is_an_error_on_every_row(returned: Any) -> None:
     verdicts = R.from_function(lambda rollouts: returned, name="f", batch=True).verdicts(ROWS)
     assert {v.status for v in verdicts} == {Status.ERROR}
@@ -290,3 +323,118 @@ def test_an_input_may_be_one_of_two_columns() -> None:
     assert reward([Rollout("x", columns={"cases": 1}), Rollout("y", columns={"tests": 1})]) == [1.0, 1.0]
     with pytest.raises(MissingInput, match="tests or cases"):
         reward([Rollout("x", columns={"other": 1})])
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_coroutine_returned_by_mistake_is_an_error_that_says_so_and_is_closed(batch: bool) -> None:
+    async def score(of: Any) -> float:
+        return 1.0
+
+    verdicts = R.from_function(lambda of: score(of), name="f", batch=batch).verdicts(ROWS)
+    gc.collect()  # a coroutine never awaited would warn here
+    assert {(v.status, v.reason) for v in verdicts} == {(Status.ERROR, "wrong_type")}
+    assert "async def" in verdicts[0].detail
+
+
+def test_a_batch_function_cannot_change_what_other_terms_see() -> None:
+    def spoil(rollouts: list[Rollout]) -> list[float]:
+        n = len(rollouts)
+        rollouts.clear()
+        return [1.0] * n
+
+    assert (R.from_function(spoil, batch=True) + R.from_function(length))(ROWS) == [2.0, 3.0, 4.0]
+
+
+class Terminated(BaseException):
+    """What a program's signal handler may raise."""
+
+
+def test_what_a_signal_handler_raises_ends_the_call_not_a_row() -> None:
+    def stop(*_: object) -> None:
+        raise Terminated
+
+    def f(rollout: Rollout) -> float:
+        signal.raise_signal(signal.SIGUSR1)
+        return 1.0
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        with pytest.raises(Terminated):
+            R.from_function(f)(ROWS)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("reads", ["answer"])
+@pytest.mark.parametrize("lift", [R.from_function, R.from_trl])
+def test_inputs_given_as_one_text_are_refused(lift: Any, reads: str) -> None:
+    with pytest.raises(ConfigError, match=r"reads=\('answer',\)"):
+        lift(lengths, reads=reads)
+
+
+def test_completion_and_prompt_are_always_there_to_read() -> None:
+    assert R.from_function(length, reads=("completion", "prompt"))(ROWS) == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("rollouts", [Rollout("a"), ["a"], "a", [{"completion": "a"}]])
+def test_only_a_list_of_rollouts_is_scored(rollouts: Any) -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        R.from_function(length).score(rollouts)
+
+
+class Clears:
+    """A verifier that empties the list it is given."""
+
+    reads = frozenset[str]()
+
+    def judge(self, rollouts: list[Rollout]) -> list[Verdict]:
+        rollouts.clear()
+        return []
+
+
+def test_a_verifier_cannot_change_what_other_terms_see() -> None:
+    scores = (R.verified(Clears()) + R.from_function(length)).score(ROWS)  # type: ignore[arg-type]
+    assert [v.reason for v in scores.verdicts["Clears"]] == ["wrong_length"] * 3
+    assert [v.score for v in scores.verdicts["length"]] == [1.0, 2.0, 3.0]
+
+
+class LaterVerifier(Clears):
+    async def judge(self, rollouts: list[Rollout]) -> list[Verdict]:  # type: ignore[override]
+        return []
+
+
+class OneText(Clears):
+    reads = "answer"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: R.from_function(Foreign), "the class Foreign"),
+        (lambda: R.verified(Clears), "the class Clears"),
+        (lambda: R.verified(LaterVerifier()), "ajudge"),
+        (lambda: R.verified(OneText()).reads, "answer"),
+        (lambda: R.by_column(5, {"a": R.exact()}), "name of a data column"),
+        (lambda: R.scale_by_column(R.exact(), None), "name of a data column"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_built(build: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        build()
+
+
+def test_a_reward_lifted_again_scores_as_it_did() -> None:
+    assert R.from_function(R.exact(), name="again", outcome=True).score([Rollout("x", answer="x")]).outcome_N.tolist() == [1.0]
+
+
+def factory() -> R.Term:
+    return R.exact()
+
+
+@pytest.mark.parametrize(
+    ("f", "said"),
+    [(Scorer, "pass an instance"), (factory, "one rollout"), (trl_style, "R.from_trl"), (lambda a, b: 1.0, "one rollout")],
+)
+def test_what_cannot_be_called_with_one_rollout_is_refused_with_the_fix(f: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        R.from_function(f, name="f")

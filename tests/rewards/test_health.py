@@ -1,4 +1,4 @@
-"""The watch over broken rows: 1,024 rows, warns above a fifth, raises above a half, both settable."""
+"""The watch over broken rows: the last 1,024, warns above a fifth, raises above a half, both settable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from guerdon import Rollout
 from guerdon.errors import BrokenRewardError, ConfigError
-from guerdon.rewards.health import WINDOW
+from guerdon.rewards.health import FEW, WINDOW
 
 from .conftest import Shape, check
 
@@ -25,9 +25,21 @@ def test_more_than_half_of_the_window_broken_raises_and_names_the_reason(code: s
         REWARD.score(rows(WINDOW // 2 + 1, 0, code))
 
 
+def test_half_of_a_full_window_passes_and_one_more_row_raises() -> None:
+    REWARD.score(rows(0, WINDOW // 2) + rows(WINDOW // 2, 0), warn_broken=1.0)
+    with pytest.raises(BrokenRewardError, match=f"{WINDOW // 2 + 1} of the last {WINDOW} rows"):
+        REWARD.score(rows(1, 0), warn_broken=1.0)
+
+
+def test_a_reward_that_fails_on_every_row_raises_long_before_the_window_is_full() -> None:
+    REWARD.score(rows(FEW // 2, 0), warn_broken=1.0)
+    with pytest.raises(BrokenRewardError, match=f"{FEW // 2 + 1} of the last {FEW // 2 + 1} rows"):
+        REWARD.score(rows(1, 0), warn_broken=1.0)
+
+
 def test_more_than_a_fifth_warns_once() -> None:
     with pytest.warns(RuntimeWarning, match="check0 error lost_worker"):
-        REWARD.score(rows(WINDOW // 5 + 1, 0))
+        REWARD.score(rows(WINDOW // 5 + 1, WINDOW // 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         REWARD.score(rows(1, 1))
@@ -43,13 +55,13 @@ def test_a_zero_weight_term_does_not_count() -> None:
 
 
 def test_a_few_broken_rows_of_a_short_call_raise_no_alarm() -> None:
-    assert REWARD([Rollout("E1")] * 20) == [None] * 20
+    assert REWARD([Rollout("E1")] * (FEW // 5)) == [None] * (FEW // 5)
 
 
 def test_the_window_forgets_what_is_long_past() -> None:
-    REWARD.score(rows(WINDOW // 6, 0))
+    REWARD.score(rows(WINDOW // 6, WINDOW - WINDOW // 6))
     REWARD.score(rows(0, WINDOW))
-    REWARD.score(rows(WINDOW // 6, 0))
+    assert len(REWARD.score(rows(WINDOW // 6, 0))) == WINDOW // 6
 
 
 def test_both_limits_can_be_set() -> None:

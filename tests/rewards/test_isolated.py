@@ -63,3 +63,9 @@ def test_the_limit_must_be_positive(file: str, isolate: float) -> None:
 def test_a_function_that_no_other_process_can_import_is_refused_with_the_fix() -> None:
     with pytest.raises(ConfigError, match=r"file\.py:function"):
         R.from_function(lambda r: 1.0, name="f", isolate=True)
+
+
+def test_an_async_function_cannot_be_isolated_by_import_string_either(tmp_path: Path) -> None:
+    (tmp_path / "later.py").write_text("async def f(rollout):\n    return 1.0\n")
+    with pytest.raises(ConfigError, match="sync function"):
+        R.from_function(f"{tmp_path / 'later.py'}:f", isolate=True)

@@ -98,3 +98,20 @@ def test_a_routing_column_that_no_rollout_has_is_a_configuration_error() -> None
 def test_a_clash_between_a_route_and_a_term_beside_it_raises() -> None:
     with pytest.raises(ConfigError, match="shape"):
         ROUTED + Shape(2)
+
+
+def test_a_route_of_no_weight_never_costs_a_row() -> None:
+    beside = Shape(2, "beside")
+    rows = [row("poetry", "C.2"), row("a", "C.2")]
+    assert (0 * R.by_column("kind", {"a": check(0)}) + beside)(rows) == [2.0, 2.0]
+    assert (0.5 * R.by_column("kind", {"a": 0 * check(0)}) + beside)(rows) == [None, 2.0]
+
+
+def test_a_flag_is_no_number() -> None:
+    reward = R.by_column("kind", {1: check(0), 0: Shape(2)})
+    assert reward([row(1), row(1.0), row(True), row(False), row(0)]) == [1.0, 1.0, None, None, 1.0]
+
+
+@pytest.mark.parametrize("value", [10**5000, math.nan, {"a": 1}], ids=["huge", "nan", "unhashable"])
+def test_a_value_that_cannot_be_shown_or_compared_is_an_unknown_one(value: object) -> None:
+    assert ROUTED.score([row(value), row("math")]).verdicts["check0"][0].status is Status.BAD_REFERENCE
