@@ -3,10 +3,11 @@ SHELL := bash
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && exit; done; echo python3)
 PY := .venv/bin/python
+STACKS := .venv-stacks/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help base dev demo test check docs fmt deep bench package cover hooks clean
+.PHONY: help base dev demo test check docs fmt deep bench package stacks cover hooks clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -40,11 +41,16 @@ fmt: dev  ## format, and mend what ruff can mend
 deep: dev  ## every test, slow ones too, with many more examples of each property
 	GUERDON_DEEP=1 $(PY) -m pytest $(ARGS)
 
-bench: dev  ## the benchmarks
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(PY) $$file || exit 1; done
+bench: dev  ## the benchmarks; that of the losses wants make stacks before it
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; py=$(PY); \
+	[[ $$file == *losses.py && -x $(STACKS) ]] && py=$(STACKS); $$py $$file || exit 1; done
 
 package: dev  ## build the sdist, the wheel from it, and use the wheel outside the clone
 	$(PY) -m pytest -m slow tests/test_layout.py
+
+stacks:  ## the losses, and against the code of TRL, verl and OpenRLHF; installs torch into .venv-stacks
+	@$(PYTHON) .ci/env.py stacks
+	$(STACKS) -m pytest -m "not slow" tests/backends tests/conformance src/guerdon/backends $(ARGS)
 
 cover: dev  ## the tests with coverage
 	$(PY) -m coverage run -m pytest -q $(ARGS)
@@ -54,4 +60,4 @@ hooks: dev  ## install the git hooks
 	$(PY) -m pre_commit install
 
 clean:  ## remove what the commands made in this clone
-	rm -rf .venv build dist src/*.egg-info .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-stacks build dist src/*.egg-info .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,4 +1,5 @@
-"""Make `.venv`: `python3 .ci/env.py base` for what guerdon needs to run, `dev` for what its checks need too.
+"""Make `.venv`: `python3 .ci/env.py base` for what guerdon needs to run, `dev` for what its checks need too. `stacks` makes
+`.venv-stacks`, which holds torch and training stacks besides: they are large, and few checks need them.
 
 Packages are installed once per Python, constraints and requirements into a folder that all clones share (GUERDON_ENVS, by default
 ~/.cache/guerdon/envs; delete it freely). `.venv` is a light environment of this clone: a .pth file leads to the shared packages, and its
@@ -46,7 +47,14 @@ def requirements(kind: str) -> list[str]:
                 yield line
 
     wanted = table["build-system"]["requires"] + table["project"]["dependencies"]
-    return sorted(set(spelled_out(wanted + (table["dependency-groups"]["dev"] if kind == "dev" else []))))
+    groups = {"base": [], "dev": ["dev"], "stacks": ["dev", "stacks"]}[kind]
+    return sorted(set(spelled_out(wanted + [line for group in groups for line in table["dependency-groups"][group]])))
+
+
+def bare(kind: str) -> list[str]:
+    """What is installed without what it needs: stacks whose pins exclude each other."""
+    groups: dict[str, list[str]] = tomllib.loads(PYPROJECT.read_text())["dependency-groups"]
+    return groups["stacks-bare"] if kind == "stacks" else []
 
 
 def digest(*parts: str) -> str:
@@ -55,17 +63,20 @@ def digest(*parts: str) -> str:
 
 def shared_env(kind: str) -> Path:
     """The folder of installed packages for `kind`, which may not exist yet."""
-    return ENVS / f"{kind}-{digest(sys.version, sys.base_prefix, CONSTRAINTS.read_text(), *requirements(kind))}"
+    return ENVS / f"{kind}-{digest(sys.version, sys.base_prefix, CONSTRAINTS.read_text(), *requirements(kind), *bare(kind))}"
 
 
-def install(env: Path, wanted: list[str]) -> None:
+def install(env: Path, wanted: list[str], alone: list[str]) -> None:
     """Install into a folder beside `env`, then rename it: whole or not there."""
     for stale in ENVS.glob("*.partial"):  # of killed installs
         shutil.rmtree(stale, ignore_errors=True)
     print(f"installing {len(wanted)} packages and what they need into {env} (once)", flush=True)
     start, partial = time.monotonic(), ENVS / f"{env.name}.{os.getpid()}.partial"
     venv.create(partial, with_pip=True, symlinks=True)
-    subprocess.run([partial / "bin/python", "-m", "pip", "install", "-qq", "-c", CONSTRAINTS, *wanted], check=True)
+    pip = [partial / "bin/python", "-m", "pip", "install", "-qq", "-c", CONSTRAINTS]
+    subprocess.run([*pip, *wanted], check=True)
+    if alone:
+        subprocess.run([*pip, "--no-deps", *alone], check=True)
     partial.rename(env)
     print(f"installed in {time.monotonic() - start:.0f} s", flush=True)
 
@@ -93,25 +104,26 @@ def link(env: Path, stamp: Path, made: str) -> None:
 
 
 def main(kind: str) -> None:
-    stamp = ROOT / ".venv" / "made-by-guerdon"
+    stamp = ROOT / (".venv-stacks" if kind == "stacks" else ".venv") / "made-by-guerdon"
     if stamp.parent.exists() and not stamp.exists():
-        print("using .venv as it is: it was not made by make", file=sys.stderr)
+        print(f"using {stamp.parent.name} as it is: it was not made by make", file=sys.stderr)
         return
     ENVS.mkdir(parents=True, exist_ok=True)
     with (ENVS / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         made, here = stamp.read_text() if stamp.exists() else "", digest(str(ROOT), PYPROJECT.read_text())
-        if any(env.exists() and made == f"{env} {here}" for env in (shared_env(kind), shared_env("dev"))):  # dev holds base
+        will_do = [shared_env(kind), *([shared_env("dev")] if kind == "base" else [])]  # dev holds base
+        if any(env.exists() and made == f"{env} {here}" for env in will_do):
             return
         env = shared_env(kind)
         if not env.exists():
-            install(env, requirements(kind))
+            install(env, requirements(kind), bare(kind))
         link(env, stamp, f"{env} {here}")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in (["base"], ["dev"]):
-        sys.exit("usage: python3 .ci/env.py base|dev")
+    if sys.argv[1:] not in (["base"], ["dev"], ["stacks"]):
+        sys.exit("usage: python3 .ci/env.py base|dev|stacks")
     try:
         main(sys.argv[1])
     except subprocess.CalledProcessError as error:

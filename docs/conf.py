@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
 import guerdon
 from guerdon.reasons import REASONS
+
+HERE = Path(__file__).parent
 
 project = "guerdon"
 copyright = "the guerdon authors"
@@ -37,3 +42,7 @@ class Reasons(Directive):
 
 def setup(app: Sphinx) -> None:
     app.add_directive("reasons", Reasons)
+    sys.path.insert(0, str(HERE))
+    import make_recipes
+
+    make_recipes.draw(HERE / "_generated" / "gate_weights.svg")  # drawn at each build, not kept in the repository

@@ -17,6 +17,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from map_losses import (
+    run_divergence,
+    run_kernel,
+    run_loss,
+    run_mask,
+    run_offpolicy_weight,
+    run_recipe,
+    run_sampling,
+    run_schedule,
+)
 from map_rewards import run_advantage, run_diversity, run_reward
 
 Fixture = Mapping[str, Any]
@@ -27,6 +37,14 @@ KINDS: dict[str, Callable[[Fixture, Mapping[str, Any]], dict[str, Any]]] = {
     "advantage": run_advantage,
     "reward": run_reward,
     "diversity": run_diversity,
+    "loss": run_loss,
+    "offpolicy_weight": run_offpolicy_weight,
+    "recipe": run_recipe,
+    "kernel": run_kernel,
+    "divergence": run_divergence,
+    "mask": run_mask,
+    "schedule": run_schedule,
+    "sampling": run_sampling,
 }
 
 

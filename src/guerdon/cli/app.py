@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 import click
 
 from guerdon import __version__
+from guerdon.cli.audit import audit
+from guerdon.cli.audit_math import answers, pairs
 from guerdon.cli.demo import demo
 from guerdon.cli.doctor import doctor
 from guerdon.cli.filter import filter_
@@ -88,5 +90,7 @@ def main() -> None:
     """Verifiable rewards for LLM reinforcement learning."""
 
 
-for _command in (demo, score, filter_, recipes, doctor):
+for _command in (answers, pairs):
+    audit.add_command(_command)
+for _command in (demo, score, filter_, recipes, audit, doctor):
     main.add_command(_command)

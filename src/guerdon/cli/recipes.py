@@ -68,7 +68,7 @@ def _stacks(recipe: Recipe) -> dict[str, Translation]:
 def _list(as_json: bool) -> None:
     from guerdon.backends.recipes import RECIPES
 
-    made = {name: (_first_line(make), _stacks(make())) for name, make in RECIPES.items()}
+    made = {name: (_paragraphs(make)[0], _stacks(make())) for name, make in RECIPES.items()}
     if as_json:
         rows = [{"name": n, "formula": text, **{s: t.support for s, t in stacks.items()}} for n, (text, stacks) in made.items()]
         click.echo(json.dumps(rows))
@@ -81,8 +81,9 @@ def _list(as_json: bool) -> None:
     print_rich("guerdon recipes NAME explains one, guerdon recipes --advise which to take.")
 
 
-def _first_line(make: Any) -> str:
-    return (inspect.getdoc(make) or "").split("\n\n")[0].replace("\n", " ")
+def _paragraphs(make: Any) -> list[str]:
+    """The docstring, to be wrapped again."""
+    return [paragraph.replace("\n", " ") for paragraph in (inspect.getdoc(make) or "").split("\n\n")]
 
 
 def _explain(name: str, as_json: bool) -> None:
@@ -91,7 +92,7 @@ def _explain(name: str, as_json: bool) -> None:
 
     recipe = _recipe(name)
     make, stacks = RECIPES[recipe.name], _stacks(recipe)
-    text, advice = inspect.getdoc(make) or "", ADVICE[recipe.name]
+    text, advice = "\n\n".join(_paragraphs(make)), ADVICE[recipe.name]
     defaults = {each.name: each.default for each in inspect.signature(make).parameters.values() if each.name != "base"}
     needs = [NEEDS[each] for each in sorted(recipe.reads)]
     if as_json:
@@ -120,7 +121,9 @@ def _stack_text(stacks: Mapping[str, Translation]) -> str:
 def _settings(recipe: Recipe, stack: str, as_json: bool) -> None:
     translation = _stacks(recipe)[stack]
     if as_json:
-        click.echo(json.dumps({"target": translation.target, "settings": dict(translation.settings), "gaps": [str(g) for g in translation.gaps]}))
+        click.echo(
+            json.dumps({"target": translation.target, "settings": dict(translation.settings), "gaps": [str(g) for g in translation.gaps]})
+        )
         return
     for gap in translation.gaps:
         click.echo(f"# {'differs' if gap.small else 'missing'}: {gap}", err=True)
