@@ -39,20 +39,25 @@ def load() -> list[tuple[str, str]]:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and of its children, alive or ended."""
+    """CPU seconds of this process and of its children."""
+    return time.process_time() + children_s()
+
+
+def children_s() -> float:
+    """CPU seconds of this process's children, alive or ended."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended
             fields = stat.read_text().rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12]) if int(fields[1]) == os.getpid() else 0
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
+    return ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def start_workers() -> float:
     """Start the workers, spare ones too, and ask a first question: CPU seconds spent."""
     before = cpu_s()
-    equivalent("\\sqrt{8}", "2\\sqrt{2}")
+    equivalent("\\sum_{j=1}^n j", "\\sum_{k=1}^n k")
     settled, now = before, cpu_s()
     while now - settled > 0.1:  # a spare is still importing
         time.sleep(1.0)
@@ -110,7 +115,7 @@ def main() -> int:
     agree = sum((reward == 1.0) == (verdict.score == 1.0) for reward, verdict in zip(rewards, verdicts, strict=False)) / len(sample)
     print(f"{len(pairs)} rollouts, {sum(len(text) for text, _ in pairs) // len(pairs)} characters on average; decided by {dict(stages)}")
     print(f"{1e6 * ours_s:9.1f} us  CPU per rollout, guerdon R.math_equal ({1e6 * here:.1f} us of it in this process)")
-    print(f"{1e3 * start_up:9.0f} ms  CPU once to start the workers, only when a rollout needs algebra")
+    print(f"{1e3 * start_up:9.0f} ms  CPU once to start the workers, only when a rollout needs the fallback")
     print(f"{1e6 * theirs_s:9.1f} us  CPU per rollout, {name}, on {len(sample)}")
     print(f"{theirs_s / ours_s:9.1f} x   per CPU second (target {TARGET:g}); the two agree on {agree:.1%} of the rollouts")
     return int(theirs_s / ours_s < TARGET)

@@ -1,4 +1,4 @@
-"""Runs inside pool workers only: math-verify (sympy, latex2sympy) on what exact arithmetic and text could not decide.
+"""Runs inside pool workers only: math-verify (sympy, latex2sympy) on what the engine could not decide, and as a peer to compare with.
 
 Importing this module loads sympy and warms its parser, so the parent process must not. No timers: the pool kills what overruns.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -20,19 +19,16 @@ from math_verify import LatexExtractionConfig, parse, verify
 
 from guerdon.sandboxes import mark
 
-__all__ = ["check"]
+__all__ = ["check", "documented"]
 
 # Units are read by guerdon: math-verify would strip the m of `n + m` too.
 _NORMALIZATION = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
+_DIGITS = 100
 _CONFIG = (LatexExtractionConfig(boxed_match_priority=-1, normalization_config=_NORMALIZATION),)
 
 
-def check(reference: str, parts: tuple[str, ...], tolerance: Fraction | None) -> str:
-    """Whether every part equals the reference: "equal", "different", or "bad_reference" or "unreadable" for what has no reading.
-
-    With a tolerance both sides must be numbers no further apart; one side is a decimal then, which math-verify
-    would compare after rounding to six digits after the point, however small the numbers are.
-    """
+def check(reference: str, parts: tuple[str, ...]) -> str:
+    """Whether every part equals the reference: "equal", "different", or "bad_reference" or "unreadable" for what has no reading."""
     wanted = _parsed(reference)
     if wanted is None:
         return "bad_reference"
@@ -42,7 +38,7 @@ def check(reference: str, parts: tuple[str, ...], tolerance: Fraction | None) ->
         if given is None:
             return "unreadable"
         try:
-            agree = _equal(wanted, given, tolerance)
+            agree = _equal(wanted, given)
         except MemoryError:
             raise
         except Exception:  # sympy raises all sorts for what it cannot evaluate: the candidate's doing, not the host's
@@ -52,6 +48,16 @@ def check(reference: str, parts: tuple[str, ...], tolerance: Fraction | None) ->
     return "equal"
 
 
+def documented(answer: str, candidate: str) -> str:
+    """math-verify as its documentation calls it, the answer between dollar signs so that all of it is parsed: a peer to compare with."""
+    wanted = parse(answer if "$" in answer or "boxed" in answer else f"${answer}$", parsing_timeout=None)
+    if not wanted:
+        return "bad_reference"
+    mark("candidate")
+    found = parse(candidate, parsing_timeout=None)
+    return "unreadable" if not found else "equal" if verify(wanted, found, timeout_seconds=None) else "different"
+
+
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
     """The sympy reading of exactly this text, or None. The dollar signs make math-verify read all of it and nothing else."""
@@ -59,24 +65,25 @@ def _parsed(text: str) -> Any:
     return found[0] if found and not isinstance(found[0], str) else None
 
 
-def _equal(wanted: Any, given: Any, tolerance: Fraction | None) -> bool:
-    if tolerance is not None:
-        return _near(wanted, given, tolerance)
+def _equal(wanted: Any, given: Any) -> bool:
+    if any(isinstance(side, sympy.Basic) and side.has(sympy.nan, sympy.zoo) for side in (wanted, given)):
+        return False
     if not verify([wanted], [given], allow_set_relation_comp=True, timeout_seconds=None):
         return False
-    return not _is_number(wanted) or not _is_number(given) or _near(wanted, given, Fraction(0))
+    return not _is_number(wanted) or not _is_number(given) or _same_digits(wanted, given)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, sympy.Expr) and not value.free_symbols and not value.has(sympy.oo, sympy.nan, sympy.zoo)
+    return isinstance(value, sympy.Expr) and not value.free_symbols and not value.has(sympy.oo)
 
 
-def _near(wanted: Any, given: Any, tolerance: Fraction) -> bool:
-    """Within the tolerance, or equal to 20 digits (15 for decimals, which are floats here): relative, so that 2**-98 is not 2**-99."""
-    if not _is_number(wanted) or not _is_number(given):
-        return False
-    a, b = (sympy.N(value.doit(), 30) for value in (wanted, given))
-    return bool(abs(a - b) <= max(sympy.Rational(tolerance.numerator, tolerance.denominator), abs(a) / 10 ** (15 if tolerance else 20)))
+def _same_digits(wanted: Any, given: Any) -> bool:
+    """Equal to 100 digits, relative, decimals as written: math-verify is content with 15 after the point, so 2**-98 is 2**-99 to it."""
+    a, b = (sympy.nsimplify(value.doit(), rational=True) if value.has(sympy.Float) else value.doit() for value in (wanted, given))
+    if a.is_Rational and b.is_Rational:
+        return bool(a == b)
+    a, b = sympy.N(a, _DIGITS + 10), sympy.N(b, _DIGITS + 10)
+    return bool(abs(a - b) <= abs(a) / 10**_DIGITS)
 
 
 def _warm_up() -> None:
@@ -97,8 +104,8 @@ def _warm_up() -> None:
         r"\binom{5}{2}",
     ):
         _parsed(text)
-    _equal(_parsed(r"\frac{x^2-1}{x-1}"), _parsed("x+1"), None)
-    _equal(_parsed(r"\sqrt{8}"), _parsed(r"2\sqrt{2}"), None)
+    _equal(_parsed(r"\frac{x^2-1}{x-1}"), _parsed("x+1"))
+    _equal(_parsed(r"\sqrt{8}"), _parsed(r"2\sqrt{2}"))
 
 
 _warm_up()

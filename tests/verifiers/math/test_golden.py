@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 import guerdon
-from guerdon import Rollout, Status, Verdict
+from guerdon import Rollout, Verdict
 from guerdon.verifiers import math as package
 from guerdon.verifiers.math import MathVerifier
 
 DATA = Path(__file__).parent / "data"
-GOLDEN_VERSION = 1
+GOLDEN_VERSION = 2
 """The VERSION the verdicts in golden.jsonl were recorded with."""
 
 
@@ -70,7 +70,7 @@ def test_labelled_rollouts_agree_without_a_worker() -> None:
     cases = rows("gsm8k_rollouts.jsonl")
     verdicts = judged([(case["text"], case["answer"]) for case in cases])
     assert [v.score == 1.0 for v in verdicts] == [case["label"] for case in cases]
-    assert {v.info.get("stage", "number") for v in verdicts} == {"number"}
+    assert "math_verify" not in {v.info.get("stage") for v in verdicts}
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -92,19 +92,11 @@ def test_competition_rollouts_lose_at_most_one_right_answer_in_a_hundred(guerdon
     assert sum(v.score == 1.0 for v in judged([(r["text"], answer) for answer, r in right])) >= 0.99 * len(right)
 
 
-def test_hostile_completions_come_back_unrewarded_or_right(guerdon_data: Path) -> None:
-    cases = [json.loads(line) for line in (guerdon_data / "attacks/math_hostile.jsonl").read_text().splitlines()]
-    verdicts = MathVerifier(timeout_s=1.0).judge([Rollout(case["response"], answer=case["gold"]) for case in cases])
-    rewarded = {case["name"] for case, v in zip(cases, verdicts, strict=True) if v.score == 1.0}
-    assert rewarded <= {"(x+y+z)^{50} expand", "cos pi/n sum", "sqrt tower eq", "boxed soup 3000", "boxed+dollars", "boxed nest 300"}
-    assert Status.BAD_REFERENCE not in {v.status for v in verdicts}
-
-
 def test_the_parent_process_loads_no_algebra_system() -> None:
     code = (
         "import sys; from guerdon import Rollout; from guerdon.verifiers.math import MathVerifier, equivalent\n"
         "assert MathVerifier().judge([Rollout('#### 5', answer='5')])[0].score == 1.0\n"
-        "assert equivalent('\\\\sqrt{8}', '2\\\\sqrt{2}').info['stage'] == 'math_verify'\n"
+        "assert equivalent('\\\\sum_{j=1}^n j', '\\\\sum_{k=1}^n k').info['stage'] == 'math_verify'\n"
         "print([name for name in ('sympy', 'math_verify', 'latex2sympy2_extended', 'numpy', 'mpmath') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -112,7 +104,7 @@ def test_the_parent_process_loads_no_algebra_system() -> None:
 
 
 def test_no_text_is_ever_evaluated_as_code() -> None:
-    for path in Path(package.__file__).parent.glob("*.py"):
+    for path in Path(package.__file__).parent.rglob("*.py"):
         called = {node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                   for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}  # fmt: skip
         assert not called & {"eval", "exec", "sympify", "parse_expr", "literal_eval", "__import__"}, path.name

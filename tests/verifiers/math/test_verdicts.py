@@ -17,9 +17,11 @@ import guerdon
 from guerdon import Rollout, Status, Verdict
 from guerdon.errors import ConfigError
 from guerdon.sandboxes import Failed, PoolSpec, until
-from guerdon.verifiers.math import MathRules, MathVerifier, compile_answer, equivalent, verifier, verify
+from guerdon.verifiers.math import MathRules, MathVerifier, asking, compile_answer, equivalent, verify
 
-HANG = r"\boxed{\binom{100000000}{50000000}}"  # math-verify computes it while parsing
+UNDECIDED = r"\boxed{\sum_{j=1}^n j^2}", r"\sum_{k=1}^n k^2"  # equal, and for algebra to say
+HANG = r"\binom{100000000}{50000000}"  # math-verify computes it while parsing
+HANGS = rf"\boxed{{\lfloor x \rfloor + {HANG}}}", r"\lfloor x \rfloor"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,16 +33,25 @@ def _closed() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("completion", "answer", "status", "reason", "info"),
     [
-        ("#### 42", "42", Status.CORRECT, "", {"rule": "hash", "stage": "number"}),
-        ("#### 41", "42", Status.INCORRECT, "mismatch", {"rule": "hash", "stage": "number"}),
-        ("The answer is Bob.", "Evelyn", Status.INCORRECT, "mismatch", {"rule": "phrase", "stage": "text"}),
+        ("#### 42", "42", Status.CORRECT, "", {"rule": "hash", "stage": "number", "convention": "equal numbers"}),
+        ("#### 41", "42", Status.INCORRECT, "mismatch", {"rule": "hash", "stage": "number", "convention": "different numbers"}),
+        (
+            "The answer is Bob.",
+            "Evelyn",
+            Status.INCORRECT,
+            "mismatch",
+            {"rule": "phrase", "stage": "text", "convention": "different words"},
+        ),
+        ("Answer: b", "B", Status.CORRECT, "", {"rule": "answer_line", "stage": "choice", "convention": "letter"}),
+        (r"\boxed{\sqrt{8}}", r"2\sqrt2", Status.CORRECT, "", {"rule": "box", "stage": "tree", "convention": "mul and root"}),
+        (*UNDECIDED, Status.CORRECT, "", {"rule": "box", "stage": "math_verify", "convention": "lazy"}),
         ("Dunno, sorry", "42", Status.NO_ANSWER, "no_answer", {"rule": ""}),
         (r"\boxed{42} \boxed{}", "42", Status.NO_ANSWER, "empty_box", {"rule": "box"}),
         (r"\boxed{42} \boxed{4", "42", Status.NO_ANSWER, "unterminated_box", {"rule": "box"}),
-        (r"\boxed{(3-9) (5-15}", "-6", Status.UNPARSEABLE, "unreadable", {"rule": "box", "stage": "text"}),
-        (r"\boxed{9^{9^{9^9}}}", "1", Status.UNPARSEABLE, "too_large", {"rule": "box", "stage": "number"}),
-        (r"\boxed{20000000!}", "1", Status.UNPARSEABLE, "too_large", {"rule": "box", "stage": "number"}),
-        (rf"\boxed{{{'7' * 100_000}}}", "1", Status.UNPARSEABLE, "too_large", {"rule": "box", "stage": "text"}),
+        (r"\boxed{ . }", "42", Status.NO_ANSWER, "no_answer", {"rule": "box", "stage": "text", "convention": "empty"}),
+        (r"\boxed{(3-9) (5-15}", "-6", Status.UNPARSEABLE, "unreadable", {"rule": "box", "stage": "tree", "convention": "unreadable"}),
+        (r"\boxed{9^{9^{9^9}}}", "1", Status.INCORRECT, "mismatch", {"rule": "box", "stage": "tree", "convention": "num and pow"}),
+        (rf"\boxed{{{'7' * 100_000}}}", "1", Status.UNPARSEABLE, "too_large", {"rule": "box", "stage": "tree", "convention": "caps"}),
     ],
 )
 def test_what_the_completion_does_is_scored(completion: str, answer: str, status: Status, reason: str, info: dict[str, str]) -> None:
@@ -54,8 +65,10 @@ def test_what_the_completion_does_is_scored(completion: str, answer: str, status
     [
         (None, "missing_reference"), ("", "missing_reference"), ("  ", "missing_reference"), (True, "malformed_reference"),
         (["5"], "malformed_reference"), (float("nan"), "malformed_reference"), (float("inf"), "malformed_reference"),
-        (r"\boxed{}", "malformed_reference"), (r"\boxed{5", "malformed_reference"), (r"\frac{1}{", "malformed_reference"),
-        ("$$", "malformed_reference"), ("x" * 5000, "malformed_reference"), ("He has 2+1=3.\n#### 3", "malformed_reference"),
+        (r"\boxed{}", "malformed_reference"), (r"so \boxed{5", "malformed_reference"), (r"\boxed{", "malformed_reference"),
+        (r"\frac{1}{", "malformed_reference"),
+        ("$$", "malformed_reference"), ("x" * 7000, "malformed_reference"), ("He has 2+1=3.\n#### 3", "malformed_reference"),
+        (r"\frac{0}{0}", "malformed_reference"), (r"\wat_", "malformed_reference"), (r"1+\frac{q}{}", "malformed_reference"),
         (r"\sqrt{}", "malformed_reference"),
     ],
 )  # fmt: skip
@@ -90,16 +103,16 @@ def test_alternatives_take_the_best() -> None:
 
 def test_a_batch_keeps_its_order_and_repeats_are_equal() -> None:
     rows = [
-        (r"\boxed{\sqrt{8}}", r"2\sqrt{2}"),
+        UNDECIDED,
         ("no idea at all", "1"),
         ("#### 3", "3"),
-        (r"\boxed{\sqrt{8}}", r"3\sqrt{2}"),
+        (UNDECIDED[0], r"\sum_{k=1}^n k^3"),
         ("#### 3", None),
     ]
     verdicts = MathVerifier(timeout_s=30.0).judge([Rollout(text, answer=answer) for text, answer in rows * 3])
     expected = [Status.CORRECT, Status.NO_ANSWER, Status.CORRECT, Status.INCORRECT, Status.BAD_REFERENCE]
     assert [v.status for v in verdicts] == expected * 3
-    assert [v.extracted for v in verdicts[:3]] == [r"\sqrt{8}", None, "3"]
+    assert [v.extracted for v in verdicts[:3]] == [r"\sum_{j=1}^n j^2", None, "3"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +128,7 @@ def test_no_text_hurts_its_neighbours(text: str) -> None:
 
 
 def test_a_candidate_that_never_ends_is_its_own_timeout_and_holds_nobody_up() -> None:
-    verify(r"\boxed{\sqrt{8}}", r"2\sqrt{2}")  # the workers are up
+    verify(*UNDECIDED)  # the workers are up
     done: dict[str, tuple[Verdict, float]] = {}
 
     def judge(name: str, completion: str, answer: str, timeout_s: float) -> None:
@@ -124,7 +137,7 @@ def test_a_candidate_that_never_ends_is_its_own_timeout_and_holds_nobody_up() ->
         done[name] = verdict, time.perf_counter() - start
 
     threads = [
-        threading.Thread(target=judge, args=("hang", HANG, "1", 1.0)),
+        threading.Thread(target=judge, args=("hang", *HANGS, 1.0)),
         threading.Thread(target=judge, args=("fine", "#### 5", "5", 1.0)),
     ]
     ticks = 0
@@ -142,14 +155,14 @@ def test_a_candidate_that_never_ends_is_its_own_timeout_and_holds_nobody_up() ->
 
 
 def test_a_reference_that_never_ends_is_a_bad_reference() -> None:
-    verdict = MathVerifier(timeout_s=1.0).judge([Rollout("#### x", answer=HANG), Rollout("#### 5", answer="5")])[0]
+    verdict = MathVerifier(timeout_s=1.0).judge([Rollout(HANGS[1], answer=HANGS[0]), Rollout("#### 5", answer="5")])[0]
     assert verdict.status in (Status.BAD_REFERENCE, Status.ERROR)  # ERROR as above
     assert verdict.score is None
 
 
 def test_a_deadline_that_passes_is_an_error_of_the_host() -> None:
     with until(time.monotonic()):
-        verdict = verify(r"\boxed{\sqrt{8}}", r"2\sqrt{2}")
+        verdict = verify(*UNDECIDED)
     assert (verdict.status, verdict.reason) == (Status.ERROR, "deadline")
 
 
@@ -174,14 +187,14 @@ def test_every_failure_of_a_worker_has_its_status(
         def map(self, jobs: list[Any], _timeout_s: float) -> list[Failed]:
             return [Failed(kind, "", phase)] * len(jobs)
 
-    monkeypatch.setattr(verifier, "pool", lambda _spec: Broken())
-    verdict = verify(r"\boxed{\sqrt{8}}", r"2\sqrt{2}")
+    monkeypatch.setattr(asking, "pool", lambda _spec: Broken())
+    verdict = verify(*UNDECIDED)
     assert (verdict.status, verdict.reason, verdict.info["stage"]) == (status, reason, "math_verify")
 
 
 def test_workers_that_cannot_start_are_an_error_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifier, "_ALGEBRA", PoolSpec("guerdon.verifiers.math.algebra:no_such_function", workers=1))
-    verdict = verify(r"\boxed{\sqrt{8}}", r"2\sqrt{2}")
+    monkeypatch.setattr(asking, "_ALGEBRA", PoolSpec("guerdon.verifiers.math.algebra:no_such_function", workers=1))
+    verdict = verify(*UNDECIDED)
     assert (verdict.status, verdict.reason) == (Status.ERROR, "lost_worker")
 
 
