@@ -33,8 +33,9 @@ class Goldilocks:
     min_total: int = 4
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high <= 1:  # also refuses NaN
-            raise ConfigError(f"Goldilocks: expected 0 <= low <= high <= 1, got low={self.low}, high={self.high}")
+        bounds = (self.low, self.high)
+        if not all(isinstance(bound, int | float | Fraction) for bound in bounds) or not 0 <= self.low <= self.high <= 1:  # or NaN
+            raise ConfigError(f"Goldilocks: expected numbers 0 <= low <= high <= 1, got low={self.low!r}, high={self.high!r}")
         if isinstance(self.min_total, bool) or not isinstance(self.min_total, int) or self.min_total < 1:
             raise ConfigError(f"Goldilocks: min_total expects a count of at least 1, got {self.min_total!r}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 
 from guerdon.errors import ConfigError
 
@@ -25,8 +26,9 @@ class PassRate:
     def __post_init__(self) -> None:
         for name in ("passed", "total", "unscorable"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
                 raise ConfigError(f"PassRate: {name} expects a count of at least 0, got {value!r}")
+            object.__setattr__(self, name, int(value))  # numpy's integers, which sums of arrays are, are no JSON
         if self.passed > self.total:
             raise ConfigError(f"PassRate: passed counts some of total, got {self.passed} of {self.total}")
 
@@ -57,5 +59,5 @@ class PassRate:
 
 def check_pass_at(pass_at: float) -> None:
     """ConfigError unless `pass_at` is an outcome that a rollout can miss and reach."""
-    if not 0.0 < pass_at <= 1.0:
+    if not isinstance(pass_at, int | float) or not 0.0 < pass_at <= 1.0:
         raise ConfigError(f"pass_at: expected an outcome above 0 and up to 1, got {pass_at!r}")

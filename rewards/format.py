@@ -14,21 +14,27 @@ from functools import lru_cache
 from guerdon.errors import ConfigError
 from guerdon.rewards.term import Leaf, require_name
 from guerdon.types import Rollout, Status, Verdict
-from guerdon.verifiers.base import strip_reasoning
+from guerdon.verifiers.base import VISIBLE, strip_reasoning
 from guerdon.verifiers.boxes import boxes
 
 __all__ = ["BoxedFormat", "Tags", "ThinkFormat", "boxed_format", "tags", "think_format"]
 
 _GOOD = Verdict(1.0, Status.SCORED)
-_VISIBLE = re.compile(
-    r"[^\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
+_HOLLOW = re.compile(
+    r"(?:[\s{}$~^_]|\\(?:boxed|[fmh]box|(?:text|math)[a-z]{0,6}|emph|underline|overline|operatorname|boldsymbol|bm|displaystyle|null|q?quad|"
+    r"[hv]?phantom)(?![A-Za-z])|\\[ ,;:!\\])*+"
 )
-_HOLLOW = re.compile(r"(?:[\s{}$~]|\\(?:boxed|fbox|text|mathrm|mathbf|textbf|quad|qquad|phantom)(?![A-Za-z])|\\[ ,;:!])*")
 
 
 @lru_cache(maxsize=1024)  # a fault depends on the term and the reason alone: one verdict serves all rows
 def _fault(reason: str, detail: str) -> Verdict:
     return Verdict(0.0, Status.SCORED, reason, detail)
+
+
+def _check_flags(name: str, **flags: object) -> None:
+    for label, value in flags.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name}: {label} must be True or False, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class ThinkFormat(Leaf):
 
     def __post_init__(self) -> None:
         require_name(self.name, "think_format")
+        _check_flags(self.name, prefilled=self.prefilled)
         for label, tag in (("open", self.open), ("close", self.close)):
             if not isinstance(tag, str) or not tag.strip():
                 raise ConfigError(f"{self.name}: {label} must be a tag such as '<think>', got {tag!r}")
@@ -54,7 +61,7 @@ class ThinkFormat(Leaf):
     def _one(self, text: str) -> Verdict:
         tag, close = self.open, self.close
         start = 0 if text.startswith(tag) else text.find(tag)
-        if start == 0 or (start > 0 and not _VISIBLE.search(text, 0, start)):
+        if start == 0 or (start > 0 and not VISIBLE.search(text, 0, start)):
             start += len(tag)
         elif self.prefilled:
             start = 0
@@ -68,9 +75,9 @@ class ThinkFormat(Leaf):
         if text.rfind(close) > end:
             return _fault("repeated_tag", f"a second {close}")
         after = end + len(close)
-        if not _VISIBLE.search(text, start, end):
+        if not VISIBLE.search(text, start, end):
             return _fault("empty_tag", "the reasoning is empty")
-        if not _VISIBLE.search(text, after):
+        if not VISIBLE.search(text, after):
             return _fault("empty_tag", f"nothing follows {close}")
         return _GOOD
 
@@ -101,6 +108,7 @@ class Tags(Leaf):
 
     def __post_init__(self) -> None:
         require_name(self.name, "tags")
+        _check_flags(self.name, strict=self.strict, prefilled=self.prefilled)
         if not self.names:
             raise ConfigError(f'{self.name}: expected at least one tag name, e.g. tags("think", "answer")')
         for tag in self.names:
@@ -125,17 +133,17 @@ class Tags(Leaf):
                 return _fault(
                     "missing_tag", f"{opening} is missing" if found < 0 else f"{opening} comes too early or stands inside another tag"
                 )
-            elif (self.strict or (self.prefilled and not number)) and _VISIBLE.search(text, at, found):
+            elif (self.strict or (self.prefilled and not number)) and VISIBLE.search(text, at, found):
                 return _fault("text_outside", f"text before {opening}")
             else:
                 start = found + len(opening)
             end = text.find(closing, start)
             if end < 0:
                 return _fault("unclosed_tag", f"{opening} is not followed by {closing}")
-            if not _VISIBLE.search(text, start, end):
+            if not VISIBLE.search(text, start, end):
                 return _fault("empty_tag", f"nothing between {opening} and {closing}")
             at = end + len(closing)
-        return _fault("text_outside", "text after the last tag") if self.strict and _VISIBLE.search(text, at) else _GOOD
+        return _fault("text_outside", "text after the last tag") if self.strict and VISIBLE.search(text, at) else _GOOD
 
 
 def tags(*names: str, strict: bool = True, prefilled: bool = False, name: str = "tags") -> Tags:
@@ -159,6 +167,7 @@ class BoxedFormat(Leaf):
 
     def __post_init__(self) -> None:
         require_name(self.name, "boxed_format")
+        _check_flags(self.name, once=self.once)
 
     def verdicts(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
         return [self._one(strip_reasoning(r.completion)) for r in rollouts]
@@ -169,7 +178,7 @@ class BoxedFormat(Leaf):
             return _fault("no_box", "no \\boxed{...} after the reasoning")
         if found[-1] is None:
             return _fault("unterminated_box", "the last box is never closed")
-        if _HOLLOW.fullmatch(found[-1]) or not _VISIBLE.search(found[-1]):
+        if _HOLLOW.fullmatch(found[-1]) or not VISIBLE.search(found[-1]):
             return _fault("empty_box", "the last box is empty")
         if self.once and len(found) > 1:
             return _fault("several_boxes", "more than one box after the reasoning")

@@ -212,6 +212,11 @@ class CosineLength(Combinator):
         return self.on.outcome_term()
 
 
+def _pair(rewards: tuple[float, float]) -> tuple[float, float]:
+    """A list as the tuple that was meant; CosineLength refuses anything else."""
+    return (rewards[0], rewards[1]) if isinstance(rewards, list) and len(rewards) == 2 else rewards
+
+
 def cosine_length(
     *,
     on: Term,
@@ -237,4 +242,4 @@ def cosine_length(
     >>> reward([Rollout(text, answer="4", num_tokens=n) for text, n in [("4", 0), ("4", 500), ("5", 500), ("4", 1000)]])
     [2.0, 1.5, -5.0, -10.0]
     """
-    return CosineLength(on, max_tokens, tuple(correct), tuple(wrong), exceed, threshold, tokenizer, name)  # type: ignore[arg-type]
+    return CosineLength(on, max_tokens, _pair(correct), _pair(wrong), exceed, threshold, tokenizer, name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -56,6 +56,8 @@ def tokens_of(encode: Callable[[str], Any], text: str) -> Sequence[Hashable] | V
             found = encode(text.encode("utf-8", "replace").decode())
         except Exception as error:
             return Verdict.of(Status.ERROR, "exception", f"tokenizer: {type(error).__name__}: {error}"[:2000])
+    if isinstance(found, Mapping):  # what calling a Hugging Face tokenizer gives: its length is 2, whatever the text
+        found = found.get("input_ids", found)
     ids: Sequence[Hashable] = getattr(found, "ids", found)
     return ids
 

@@ -5,12 +5,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from guerdon.types import Rollout, Status, Verdict
 
-__all__ = ["alternatives", "best_of", "judge_rows", "strip_reasoning"]
+__all__ = ["VISIBLE", "alternatives", "best_of", "is_blank", "judge_rows", "strip_reasoning"]
+
+VISIBLE = re.compile(
+    r"[^\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""A character that shows: not white space, a control or zero-width character, a filler or a tag character (Unicode's
+Default_Ignorable_Code_Point and the blank symbols)."""
 
 
 def alternatives(answer: Any) -> tuple[Any, ...]:
@@ -19,13 +27,11 @@ def alternatives(answer: Any) -> tuple[Any, ...]:
     >>> alternatives({"any_of": ["4", "four"]}), alternatives("4")
     (('4', 'four'), ('4',))
     """
-    if (
-        isinstance(answer, Mapping)
-        and set(answer) == {"any_of"}
-        and isinstance(answer["any_of"], Sequence)
-        and not isinstance(answer["any_of"], str)
-    ):
-        return tuple(answer["any_of"])
+    if isinstance(answer, Mapping) and set(answer) == {"any_of"}:
+        several = answer["any_of"]
+        several = several.tolist() if hasattr(several, "tolist") else several  # an array, from Parquet
+        if isinstance(several, Sequence) and not isinstance(several, str):
+            return tuple(several)
     return (answer,)
 
 
@@ -50,6 +56,15 @@ def _judge_row(rollout: Rollout, column: str, judge: Callable[[Rollout, Any], Ve
     if len(references) == 1:
         return judge(rollout, references[0])
     return best_of([judge(rollout, reference) for reference in references])
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of the text would show.
+
+    >>> is_blank(" \\u200b\\n"), is_blank(".")
+    (True, False)
+    """
+    return VISIBLE.search(text) is None
 
 
 def strip_reasoning(completion: str, close: str = "</think>") -> str:

@@ -2,7 +2,8 @@
 
 The letter is read from the completion alone, never by looking for the reference in it, so no text is right for two references. A
 letter counts where it can be nothing else: in a box or an `<answer>` span, after "the answer is" and its kin, alone on a line, or
-before the text of an option ("B. Paris"). All such places must agree: a completion that names two different letters is wrong.
+before the text of an option ("B. Paris"). All such places must agree: a completion that names two different letters is wrong, and an
+alternative that follows a letter ("A, maybe B", "A (or B)", "B is also correct") names a second one.
 Nothing is guessed from prose ("A dog barks" names no letter). Questions with several right letters at once are not handled.
 """
 
@@ -29,7 +30,7 @@ _WIDE = str.maketrans(
 )
 _INLINE = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|sf|it|tt)|boldsymbol|bm|mbox|hbox|boxed|fbox|left|right|operatorname)(?![A-Za-z])"
-    r"|</?(?:b|i|u|em|strong)>|\\[()\[\]!]|[{}$*_`\"“”]|(?<!\w)['‘’]|['‘’](?!\w)"
+    r"|</?(?:b|i|u|em|strong)>|\\[()\[\]!]|[{}$*_\u200b-\u200f\u2060\ufeff`\"“”]|(?<!\w)['‘’]|['‘’](?!\w)"
 )
 _BLANK = re.compile(r"(?:\\[ ,;:]|~|\\q?quad(?![A-Za-z])|[^\S\n])+")
 _BREAK = re.compile(r"(?: |</?answer>)*(?:\n|</?answer>)(?:[ \n]|</?answer>)*")
@@ -62,7 +63,17 @@ _AND = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _NEXT = re.compile(
-    r"[ ,;.:)?-]{0,4}(?:\(([A-Z])\)(?! [a-z])|(?<![\w'’])([A-Z])(?=$|\n|[.,;!?)/&|]| [&|/+]| (?:or|and)(?!\w)| [A-Z](?!\w)))"
+    r"[ ,;.:)?–—-]{0,4}(?:\(([A-Z])\)(?! [a-z])|(?<![\w'’])([A-Z])(?=$|\n|[.,;!?)/&|]| [&|/+]| (?:or|and)(?!\w)| [A-Z](?!\w)))"
+)
+# An alternative that follows a letter: "A (or B)", "A. Or B.", "A (60%), B (40%)". Not "A. Also, C is wrong": what follows B must end it.
+_HEDGE = re.compile(
+    r"(?: ?\([^()\n]{0,40}\)| (?:with )?\d{1,3} ?%)?[ \n,;.:(]{0,4}(?:(?:but|or|and) )?(?:"
+    r"(?:or|else|otherwise|failing that|alternatively|maybe|perhaps|possibly|also|"
+    r"(?:it|this) (?:could|might|may)(?: also)? be)(?: (?:option|choice|answer|the))?[,:]? "
+    r"|也?可能是 ?|或者? ?|(?=[A-Z] (?:with |\()?\d{1,3} ?%|[A-Z] as (?:a |my )?(?:fallback|backup|second|alternative)))"
+    r"(?:\(([A-Z])\)|([A-Z])(?![\w'’]))(?=[.;!?)\n]|$| \(| as(?!\w)| (?:with )?\d|,? (?:or|maybe|perhaps|possibly)(?!\w)"
+    r"| is (?:also )?(?:possible|plausible|correct|right|valid))",
+    re.IGNORECASE | re.ASCII,
 )
 _OPEN_END = re.compile(r"\)? ?(?:[/&|+?]|,? ?(?:or|nor|if|unless|when|assuming|provided|depending)(?!\w))", re.IGNORECASE)
 
@@ -77,7 +88,7 @@ def _list_at(text: str, at: int) -> tuple[set[str], int]:
     if first is None:
         return set(), at
     letters, end = _letters(first), first.end()
-    while following := (_AND.match(text, end) or _NEXT.match(text, end)):
+    while following := (_AND.match(text, end) or _NEXT.match(text, end) or _HEDGE.match(text, end)):
         letters |= _letters(following)
         end = following.end()
     return (letters, end) if len(letters) > 1 or not _OPEN_END.match(text, end) else (set(), at)
@@ -88,13 +99,14 @@ def _list_at(text: str, at: int) -> tuple[set[str], int]:
 _HEAD = re.compile(
     r"(?<![A-Za-z])(?:(?:answer|choice|option|selection)(?: (?:choice|option|letter|selected|chosen))? ?"
     r"(?:(?:is|was|should be|must be|would be)(?![A-Za-z]) ?:?|[:=]|->|→|[-–—](?= ))"
-    r"|(?:i|we)(?: will| would|['’](?:ll|d))? (?:choose|chose|pick|picked|select|selected|go with)(?![A-Za-z])"
+    r"|(?:i|we)(?: also| will| would|['’](?:ll|d))? (?:choose|chose|pick|picked|select|selected|go with)(?![A-Za-z])"
     r"|(?:actually|no|wait|rather|instead|sorry|correction)(?:[,:.!]? (?:it is|it['’]s|that is|make (?:it|that))|[,:])"
     r"|(?:答案|选项)(?:应该|应)?(?:是|为|选)? ?:?|选择?(?:是|为)? ?:?)[ \n]{0,2}",
     re.IGNORECASE,
 )
 _DENIED = re.compile(
-    r"(?:\b(?:not|never|wrong|incorrect|false|if|whether|suppos(?:e|ing)|assum(?:e|ing)|doubt|unless|possible|potential|each|every|another|other|previous|initial)"
+    r"(?:\b(?:not|never|wrong|incorrect|false|if|whether|suppos(?:e|ing)|assum(?:e|ing)|doubt|unless|possible|potential|"
+    r"each|every|another(?! (?:valid|correct|right) )|(?<!my )other|previous|initial)"
     r"|n['’]t)(?: (?!so|but|hence|thus|then|therefore)[\w'’]+){0,3} $",
     re.IGNORECASE,
 )
@@ -104,7 +116,7 @@ _LINE_END = re.compile(r"[ .):!]{0,3}(?:\n|\Z)")
 _OPTION = re.compile(_LEAD + r"(?:\(([A-Z])\)[.:]?|([A-HJ])(?:[):]|\.(?![0-9a-z])| [-–—](?= ))) ?(?=[^\s.])", re.MULTILINE)
 _LOWER_OPTION = re.compile(r"([a-hj])[.)] (?=\S)")
 _RIGHT = re.compile(
-    r"(?:^|[.!?:;,] ?)(?i:(?:therefore|thus|so|hence|only|the|then|and|clearly),? ){0,3}(?i:option |choice |answer )?"
+    r"(?:^|[.!?:;,] ?|(?<!\w)and )(?i:(?:therefore|thus|so|hence|only|the|then|and|clearly),? ){0,3}(?i:option |choice |answer )?"
     r"(?:\(([A-Z])\)|([A-HJ])) is (?:(?:clearly|also|the|only|most|likely|definitely|thus|indeed) ){0,3}(?:correct|right|best|answer)(?!\w)"
     r"(?! (?:\w+ )?(?:if|unless|when)(?!\w))(?!(?: \w+)?\?)",
     re.MULTILINE,
@@ -112,6 +124,11 @@ _RIGHT = re.compile(
 _BOTH = re.compile(
     r"(?<!\w)\(?([A-Z])\)?,? (?:and|or|&) (?:(?:option|choice|also) ){0,2}\(?([A-Z])\)? (?:are|is) "
     r"(?:(?:both|also|all|each|equally) ){0,2}(?:correct|right|valid|true)"
+)
+_ALSO = re.compile(
+    r"(?<![\w'’])\(?([A-Z])\)? (?:(?:is|may|might|could|can|would)(?: be)? also (?:be )?(?:an? |the )?"
+    r"(?:correct|right|valid|acceptable|work)(?!\w)|(?:works|is (?:correct|right|valid|acceptable)),? (?:too|as well)(?!\w))"
+    r"(?! (?:\w+ )?(?:if|unless|when)(?!\w))"
 )
 _MARKER = re.compile(r"\(([A-Z])\)|(?<![\w.'’])([A-Z])[.):] ?(?=\S)|(?:(?<!\w)(?:or|and)|[/&|,+]) ?\(?([A-Z])\)?[.)]*$")
 
@@ -148,6 +165,7 @@ def _claims(rest: str, clean: str, texts: Mapping[str, str]) -> Iterator[set[str
             yield letters
     yield from map(_letters, _RIGHT.finditer(clean))
     yield from map(_letters, _BOTH.finditer(clean))
+    yield from map(_letters, _ALSO.finditer(clean))
     yield _option_line(clean, texts)
 
 

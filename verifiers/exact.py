@@ -43,8 +43,8 @@ class ExactVerifier:
     The answer is `final_text` of the completion. Numbers and booleans as references are compared as `str` writes them ("4", "0.5",
     "True"). `{"any_of": [...]}` holds alternatives. `ignore_case` folds case (Unicode casefold).
 
-    CORRECT, INCORRECT `mismatch`, NO_ANSWER for an empty answer, BAD_REFERENCE for a reference that is missing, blank, or neither
-    text nor number.
+    CORRECT, INCORRECT `mismatch`, NO_ANSWER for an empty answer, BAD_REFERENCE for a reference that is missing, blank, NaN, or
+    neither text nor number.
 
     >>> said = ["Paris ", "", "Pa"]
     >>> [v.status.value for v in ExactVerifier().judge([Rollout(text, answer="Paris") for text in said])]
@@ -76,7 +76,7 @@ class ExactVerifier:
             )
             return Verdict.of(Status.BAD_REFERENCE, "malformed_reference", what)
         wanted = self._normal(_squeezed(str(reference)))
-        if not wanted:
+        if not wanted or reference != reference:  # NaN: how a data frame writes a missing value
             return Verdict.of(Status.BAD_REFERENCE, "missing_reference", f"column {self.column!r} is blank on this row")
         found = _squeezed(final_text(rollout.completion))
         if not found:

@@ -39,7 +39,7 @@ def test_too_few_scorable_rollouts_are_never_too_hard_or_too_easy(passed: int) -
     assert Goldilocks(min_total=3).decide(PassRate(passed, 3, unscorable=5)) is not Decision.UNSCORABLE
 
 
-@pytest.mark.parametrize("bounds", [(0.8, 0.2), (-0.1, 0.5), (0.5, 1.5), (math.nan, 0.5), (0.1, math.nan)])
+@pytest.mark.parametrize("bounds", [(0.8, 0.2), (-0.1, 0.5), (0.5, 1.5), (math.nan, 0.5), (0.1, math.nan), ("0.2", 0.8), (None, 0.8)])
 def test_bounds_that_are_no_band_are_refused(bounds: tuple[float, float]) -> None:
     with pytest.raises(ConfigError, match="low <= high"):
         Goldilocks(*bounds)

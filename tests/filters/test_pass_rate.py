@@ -45,10 +45,15 @@ def test_impossible_counts_are_refused(counts: tuple[int, ...]) -> None:
         PassRate(*counts)
 
 
-@pytest.mark.parametrize("pass_at", [0.0, -1.0, 1.1, math.nan])
+@pytest.mark.parametrize("pass_at", [0.0, -1.0, 1.1, math.nan, "1", None])
 def test_a_pass_mark_that_nothing_or_everything_reaches_is_refused(pass_at: float) -> None:
     with pytest.raises(ConfigError, match="pass_at"):
         PassRate.of([1.0], pass_at)
+
+
+def test_counts_may_be_sums_of_an_array() -> None:
+    passed = np.array([1, 0, 1]) == 1
+    assert repr(PassRate(passed.sum(), passed.size)) == "PassRate(passed=2, total=3, unscorable=0)"
 
 
 def test_it_is_a_value() -> None:

@@ -60,6 +60,8 @@ def test_one_block_and_a_rest_is_the_format(completion: str) -> None:
         ("<think></think>b", "empty_tag"),
         ("<think> \n\t</think>b", "empty_tag"),
         ("<think>\u200b\u00a0\x00</think>b", "empty_tag"),
+        ("<think>\u2800\ufff9</think>b", "empty_tag"),
+        ("<think>a</think>\U000e0041\U0001d173", "empty_tag"),
         ("<think>a</think>", "empty_tag"),
         ("<think>a</think> \n", "empty_tag"),
     ],
@@ -186,6 +188,11 @@ def test_strict_tags_accept_exactly_one_shape(pieces: list[str]) -> None:
         ("\\boxed{}", "empty_box"),
         ("\\boxed{ \n}", "empty_box"),
         ("\\boxed{\\text{}}", "empty_box"),
+        ("\\boxed{\\textit{\\mathsf{}}\\mbox{}}", "empty_box"),
+        ("\\boxed{\\underline{\\hphantom{}}}", "empty_box"),
+        ("\\boxed{\\text{\\emph{ }}\\\\}", "empty_box"),
+        ("\\boxed{\\text{__}}", "empty_box"),
+        ("\\boxed{\\mathbb{R}}", ""),
         ("\\boxed{\\fbox{}}", "empty_box"),
         ("\\boxed{\\,\\quad{}$ $}", "empty_box"),
         ("\\boxed{\u200b}", "empty_box"),
@@ -219,6 +226,9 @@ def test_any_text_gets_0_or_1_with_a_listed_reason(term: R.Term, text: str) -> N
         (lambda: R.think_format(open=""), "open"),
         (lambda: R.think_format(open="<t>", close="<t>"), "contains"),
         (lambda: R.think_format(name="a b"), "name"),
+        (lambda: R.think_format(prefilled="no"), "True or False"),  # type: ignore[arg-type]
+        (lambda: R.tags("a", strict=0), "True or False"),  # type: ignore[arg-type]
+        (lambda: R.boxed_format(once="yes"), "True or False"),  # type: ignore[arg-type]
         (lambda: R.tags(), "at least one"),
         (lambda: R.tags("a", "a"), "once"),
         (lambda: R.tags("<a>"), "brackets"),

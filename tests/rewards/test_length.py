@@ -105,6 +105,13 @@ def test_any_kind_of_tokenizer_counts(tokenizer: Any) -> None:
     assert term([Rollout("ab"), Rollout("abc"), Rollout("a\ud800cd"), Rollout("")]) == [0.0, -0.5, -1.0, 0.0]
 
 
+def test_what_calling_a_hugging_face_tokenizer_gives_counts_its_ids() -> None:
+    def called(text: str) -> dict[str, list[int]]:
+        return {"input_ids": [1] * len(text), "attention_mask": [1] * len(text)}
+
+    assert R.soft_overlong(max_tokens=4, cache=2, tokenizer=called)([Rollout("ab"), Rollout("abc"), Rollout("abcd")]) == [0.0, -0.5, -1.0]
+
+
 def test_a_tokenizer_may_be_an_import_string(tmp_path: Path) -> None:
     (tmp_path / "tok.py").write_text("def tokenizer(text):\n    return text.split()\n")
     term = R.soft_overlong(max_tokens=4, cache=2, tokenizer=f"{tmp_path}/tok.py:tokenizer")
@@ -149,6 +156,7 @@ def test_missing_counts_are_an_error_outside_a_batch_too() -> None:
         (lambda: R.soft_overlong(max_tokens=10, cache=1, scale=float("nan")), "scale"),
         (lambda: R.length_penalty(safe_tokens=10, max_tokens=10), "safe_tokens"),
         (lambda: R.cosine_length(on=R.exact(), max_tokens=10, correct=(1.0,)), "correct"),  # type: ignore[arg-type]
+        (lambda: R.cosine_length(on=R.exact(), max_tokens=10, wrong=-1.0), "wrong"),  # type: ignore[arg-type]
         (lambda: R.cosine_length(on=R.exact(), max_tokens=10, exceed=float("inf")), "exceed"),
         (lambda: R.cosine_length(on=1, max_tokens=10), "expected a reward"),  # type: ignore[arg-type]
         (lambda: R.soft_overlong(max_tokens=10, cache=1, tokenizer=7), "tokenizer"),  # type: ignore[arg-type]
@@ -176,6 +184,11 @@ def test_the_cosine_joins_the_papers_rewards() -> None:
     rows = [("4", 0), ("4", 50), ("5", 0), ("5", 50), ("4", 100), ("5", 100), ("4", 500)]
     assert cosine(rows) == pytest.approx([2.0, 1.5, -10.0, -5.0, -10.0, -10.0, -10.0])
     assert cosine([("4", 99), ("5", 99)]) == pytest.approx([1.0, 0.0], abs=3e-3)
+
+
+def test_a_pair_of_rewards_may_be_a_list() -> None:
+    listed = R.cosine_length(on=R.exact(), max_tokens=10, correct=[2.0, 1.0])  # type: ignore[arg-type]
+    assert hash(listed) == hash(R.cosine_length(on=R.exact(), max_tokens=10))
 
 
 def test_right_answers_lose_and_wrong_ones_gain_with_length() -> None:

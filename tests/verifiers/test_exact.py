@@ -6,6 +6,7 @@ import time
 import unicodedata
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,7 @@ def verdict(completion: str, answer: Any, **options: Any) -> Verdict:
         ("0.5", 0.5),
         ("True", True),
         ("b", {"any_of": ["a", "b"]}),
+        ("b", {"any_of": np.array(["a", "b"])}),
     ],
 )
 def test_equal_text_is_correct(completion: str, answer: Any) -> None:
@@ -69,8 +71,8 @@ def test_an_empty_answer_is_no_answer_and_earns_nothing(completion: str) -> None
     assert (found.status, found.score) == ("no_answer", 0.0)
 
 
-@pytest.mark.parametrize("answer", [None, "", " \t", {"any_of": []}, ["Paris"], {"a": 1}, b"Paris"], ids=str)
-@pytest.mark.parametrize("completion", ["", "Paris"])
+@pytest.mark.parametrize("answer", [None, "", " \t", {"any_of": []}, ["Paris"], {"a": 1}, b"Paris", float("nan")], ids=str)
+@pytest.mark.parametrize("completion", ["", "Paris", "nan"])
 def test_a_reference_that_is_no_text_is_bad(completion: str, answer: Any) -> None:
     assert verdict(completion, answer).status == "bad_reference"
 

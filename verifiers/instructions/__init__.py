@@ -3,7 +3,8 @@
 Checks what a program can check of a text: its words, parts, format, case and language. It does not judge whether the text is
 any good. The meaning is that of the published implementation (google-research/instruction_following_eval), with these deviations:
 
-- any. Published: a missing or odd argument is drawn at random. Here: BAD_REFERENCE.
+- any. Published: a missing or odd argument is drawn at random. Here: BAD_REFERENCE. Published: only white space is blank. Here: so
+  are characters that do not show.
 - existence, frequency, forbidden_words, multiple_sections. Published: each text is a regular expression: "C++" finds any C, "("
   crashes. Here: plain text; a forbidden word or section mark is a word of its own.
 - letter_frequency. Published: "#" and "!", both in its own data, become a random letter. Here: any character is counted.
@@ -26,6 +27,8 @@ any good. The meaning is that of the published implementation (google-research/i
 - json_format. Published: NaN passes, deep nesting crashes. Here: neither is JSON.
 - end_checker. Published: a phrase that ends in a quotation mark never matches. Here: it can match.
 - capital_word_frequency. Published: NLTK's tokens: "DON'T" is two. Here: one: `.text.capital_words` says what a word is.
+- quotation. Published: two marks with nothing between them pass. Here: something stands between them.
+- two_responses. Published: white space within or an invisible character makes two texts different. Here: it does not.
 - no_comma. Published: only ",". Here: also "，", "、" and "،".
 
 A repeated instruction id counts each time it occurs. The three constraints that ask for a language need the extra `ifeval` and

@@ -9,6 +9,7 @@ import json
 import re
 from typing import NoReturn
 
+from guerdon.verifiers.base import VISIBLE, is_blank
 from guerdon.verifiers.instructions.finding import Finding, compare
 
 __all__ = [
@@ -43,7 +44,7 @@ def paragraphs(text: str, num_paragraphs: int) -> Finding:
 
 def nth_paragraph(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> Finding:
     """So many paragraphs separated by an empty line (blank ones do not count), and the n-th begins with the word, in any case."""
-    parts = [part.strip() for part in text.split("\n\n") if part.strip()]
+    parts = [part.strip() for part in text.split("\n\n") if not is_blank(part)]
     if len(parts) != num_paragraphs:
         return _exactly(len(parts), num_paragraphs, "paragraphs")
     start = parts[nth_paragraph - 1].lstrip("\"'“‘").lower()
@@ -54,7 +55,7 @@ def nth_paragraph(text: str, num_paragraphs: int, nth_paragraph: int, first_word
 
 def placeholders(text: str, num_placeholders: int) -> Finding:
     """At least so many `[...]` with something in them, each on one line."""
-    found = sum(not inside.isspace() for inside in re.findall(r"\[([^\[\]\n]+)\]", text))
+    found = sum(not is_blank(inside) for inside in re.findall(r"\[([^\[\]\n]+)\]", text))
     return compare(found, "at least", num_placeholders, "placeholders in square brackets")
 
 
@@ -74,7 +75,7 @@ def _is_bullet(line: str) -> bool:
     """Not a rule (`***`, `- - -`), bold or emphasised text (`*so*`), or a dash of several hyphens; a space need not follow the marker."""
     line = line.strip()
     marker, rest = line[:1], line[1:]
-    if marker not in ("*", "-") or rest.startswith(marker) or not rest.strip("*- \t"):
+    if marker not in ("*", "-") or rest.startswith(marker) or is_blank(rest.strip("*- \t")):
         return False
     return marker == "-" or rest[0].isspace() or "*" not in rest
 
@@ -95,7 +96,7 @@ def _highlights_in(line: str) -> int:
     pieces = re.split(r"(\*+)", re.sub(r"^\s*+\*\s", "", line))
     found, at = 0, 1
     while at + 2 < len(pieces):
-        pair = pieces[at] == pieces[at + 2] and not pieces[at + 1].isspace()
+        pair = pieces[at] == pieces[at + 2] and not is_blank(pieces[at + 1])
         found += pair
         at += 4 if pair else 2
     return found
@@ -131,15 +132,16 @@ def title(text: str) -> Finding:
 
 def _has_title(line: str) -> bool:
     start, stop = line.find("<<"), line.rfind(">>")
-    return 0 <= start < stop and bool(line[start:stop].lstrip("<").rstrip(">").strip())
+    return 0 <= start < stop and not is_blank(line[start:stop].lstrip("<").rstrip(">"))
 
 
 def two_responses(text: str) -> Finding:
-    """Two different texts separated by `******`; only a piece before or after them may be blank."""
+    """Two texts that differ in what shows, separated by `******`; only a piece before or after them may be blank."""
     pieces = _trimmed(text.split("******"))
     if len(pieces) != 2 or not all(pieces):
         return Finding(False, f"{sum(map(bool, pieces))} responses separated by ******, wanted 2")
-    return Finding(pieces[0] != pieces[1], "two responses, " + ("different" if pieces[0] != pieces[1] else "but the same"))
+    differ = VISIBLE.findall(pieces[0]) != VISIBLE.findall(pieces[1])
+    return Finding(differ, f"two responses, {'different' if differ else 'but the same'}")
 
 
 def repeats_prompt(text: str, prompt_to_repeat: str) -> Finding:
@@ -156,9 +158,9 @@ def ends_with(text: str, end_phrase: str) -> Finding:
 
 
 def quotation(text: str) -> Finding:
-    """The text begins and ends with a double quotation mark."""
+    """The text begins and ends with a double quotation mark, and something stands between them."""
     text = text.strip()
-    holds = len(text) > 1 and text[0] == text[-1] == '"'
+    holds = text[:1] == text[-1:] == '"' and not is_blank(text[1:-1])
     return Finding(holds, f"{'' if holds else 'not '}wrapped in double quotation marks")
 
 
@@ -170,7 +172,7 @@ def no_comma(text: str) -> Finding:
 
 def _trimmed(pieces: list[str]) -> list[str]:
     """The pieces without white space around them; a blank first or last one is left out."""
-    stripped = [piece.strip() for piece in pieces]
+    stripped = ["" if is_blank(piece) else piece.strip() for piece in pieces]
     return stripped[not stripped[0] : len(stripped) - (len(stripped) > 1 and not stripped[-1])]
 
 

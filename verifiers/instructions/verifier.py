@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from guerdon.errors import ConfigError
 from guerdon.types import Rollout, Status, Verdict
-from guerdon.verifiers.base import strip_reasoning
+from guerdon.verifiers.base import is_blank, strip_reasoning
 from guerdon.verifiers.instructions.finding import Finding
 from guerdon.verifiers.instructions.reference import Constraint, read_alternatives
 
@@ -27,7 +27,8 @@ class InstructionsVerifier:
     `score="all"` (IFEval's prompt level): CORRECT when every constraint holds, else INCORRECT. `"fraction"`: the share that
     holds. `loose` is IFEval's second criterion: each constraint may hold for the text without its first line, last line or
     both, and with its asterisks removed. `strip_thinking` leaves out what stands before the last `</think>`; a `<think>` never
-    closed leaves nothing, which is NO_ANSWER like an empty completion. `info["constraints"]` holds (id, holds, why) of each.
+    closed leaves nothing, which is NO_ANSWER like a completion that is empty or holds nothing visible. `info["constraints"]` holds
+    (id, holds, why) of each.
 
     Raises MissingExtra at the first reference that asks for a language when py3langid (extra `ifeval`) is not installed.
 
@@ -75,7 +76,7 @@ class InstructionsVerifier:
         text = _answer(rollout.completion) if self.strip_thinking else rollout.completion
         if text is None:
             return Verdict.of(Status.NO_ANSWER, "no_answer", "the reasoning is never closed: nothing to check")
-        if not text.strip():
+        if is_blank(text):
             return Verdict.of(Status.NO_ANSWER, "no_answer", "the completion is empty")
         texts = _loose_variants(text) if self.loose else [text]
         return max((self._verdict(texts, constraints) for constraints in alternatives), key=lambda verdict: verdict.score or 0.0)
@@ -118,4 +119,4 @@ def _loose_variants(text: str) -> list[str]:
     """IFEval's eight variants, the text itself first, those that are blank left out."""
     lines = text.split("\n")
     cut = [text, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))]
-    return [variant for variant in dict.fromkeys([*cut, *(each.replace("*", "") for each in cut)]) if variant.strip()]
+    return [variant for variant in dict.fromkeys([*cut, *(each.replace("*", "") for each in cut)]) if not is_blank(variant)]

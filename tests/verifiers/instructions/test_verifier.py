@@ -42,7 +42,10 @@ def test_fraction_is_the_share_that_holds(text: str, score: float) -> None:
     assert verdict == Verdict.graded(score, verdict.reason, verdict.detail, info=verdict.info)
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "<think>, </think>", "<think>a</think> \n", "<think>no comma", "<think>a</think>b <think>c"])
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n\t", "<think>, </think>", "<think>a</think> \n", "<think>no comma", "<think>a</think>b <think>c", "\u200b\ufeff", "\u2800"],
+)
 def test_nothing_to_check_is_no_answer(text: str) -> None:
     verdict = judge(text, [NO_COMMA])
     assert (verdict.status, verdict.reason, verdict.score) == (Status.NO_ANSWER, "no_answer", 0.0)
