@@ -18,7 +18,7 @@ from guerdon.rewards.route import by_column
 from guerdon.rewards.sums import WeightedSum
 from guerdon.rewards.term import Combinator, Leaf, Term
 from guerdon.rewards.trl_function import from_trl
-from guerdon.rewards.verified import choice, exact, instructions, json_schema, math_equal, verified
+from guerdon.rewards.verified import choice, code_tests, exact, instructions, json_schema, math_equal, verified
 
 __all__ = [
     "Combinator",
@@ -33,6 +33,7 @@ __all__ = [
     "by_status",
     "choice",
     "clip",
+    "code_tests",
     "cosine_length",
     "distinct",
     "duplicate_penalty",

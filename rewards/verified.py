@@ -6,17 +6,23 @@ themselves live in `guerdon.verifiers`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from guerdon.errors import ConfigError
 from guerdon.loading import load
+from guerdon.rewards.inputs import inputs_of
 from guerdon.rewards.term import Leaf, Term, require_name
 from guerdon.types import Rollout, Verdict, Verifier
 
-__all__ = ["Verified", "choice", "exact", "instructions", "json_schema", "math_equal", "verified"]
+if TYPE_CHECKING:
+    from guerdon.sandboxes.base import SandboxSpec
+    from guerdon.verifiers.code.checkers import Checker
+
+__all__ = ["Verified", "choice", "code_tests", "exact", "instructions", "json_schema", "math_equal", "verified"]
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,22 @@ class Verified(Leaf):
         require_name(self.name, "verified")
         if not isinstance(self.verifier, str) and not hasattr(self.verifier, "judge"):
             raise ConfigError(f"verified: expected a verifier with judge(rollouts) or an import string, got {type(self.verifier).__name__}")
-        _live(self.verifier) if isinstance(self.verifier, str) else None
+        if isinstance(self.verifier, type):
+            raise ConfigError(
+                f"verified: expected a verifier, got the class {self.verifier.__name__}; build one: {self.verifier.__name__}(...)"
+            )
+        if inspect.iscoroutinefunction(_live(self.verifier).judge):
+            raise ConfigError(f"verified: judge of {self.name} is async; call it `ajudge`, beside a sync `judge`")
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset(getattr(_live(self.verifier), "reads", ("answer",)))
+        return inputs_of(getattr(_live(self.verifier), "reads", ("answer",)))
+
+    @property
+    def fingerprint(self) -> str | None:
+        from guerdon.rewards.fingerprint import fingerprint
+
+        return fingerprint(replace(self, verifier=_live(self.verifier)))  # an import string says nothing of what it names
 
     @property
     def is_async(self) -> bool:
@@ -112,3 +129,26 @@ def instructions(
     from guerdon.verifiers.instructions import InstructionsVerifier
 
     return Verified(InstructionsVerifier(column=column, score=score, loose=loose), name)
+
+
+def code_tests(
+    *,
+    column: str = "tests",
+    checker: str | Checker = "tokens",
+    score: Literal["all", "fraction"] = "all",
+    stop_on_first_failure: bool | None = None,
+    language: str = "python",
+    timeout_s: float | None = None,
+    sandbox: SandboxSpec | str | None = None,
+    name: str = "code_tests",
+) -> Verified:
+    """Programs that pass tests, run in a jail and graded outside of it. See `guerdon.verifiers.code.CodeVerifier`.
+
+    `column` holds the tests in one of the field's shapes (`guerdon.verifiers.code.shapes`); `tests` falls back to `answer`.
+    `sandbox` is a spec such as `Zygote(min_isolation="namespaces")`, or an import string of one; by default `Zygote()`.
+    """
+    from guerdon.verifiers.code import CodeVerifier
+
+    own = {} if sandbox is None else {"sandbox": sandbox}
+    verifier = CodeVerifier(column, checker, score, stop_on_first_failure, language, timeout_s, **own)
+    return Verified(verifier, name)
