@@ -94,7 +94,7 @@ class ZygoteSandbox:
                 results[index] = artefact.failure
             else:
                 todo[index] = job
-                requests.append(_request(job, job.limits or self._spec.limits, language, artefact))
+                requests.append(job_request(job, job.limits or self._spec.limits, language, artefact))
         results.update(zip(todo, self._drive(list(todo.values()), requests, cancelled), strict=True))
         return [results[index] for index in range(len(jobs))]
 
@@ -111,7 +111,7 @@ class ZygoteSandbox:
                 found[address] = artefact
             elif address not in todo:
                 todo[address] = compile_job(language, job.source, job.flags, self._spec.compile_limits)
-        requests = [_request(job, self._spec.compile_limits, _PYTHON, Artefact(), trusted=True) for job in todo.values()]
+        requests = [job_request(job, self._spec.compile_limits, PYTHON, Artefact(), trusted=True) for job in todo.values()]
         for address, result in zip(todo, self._drive(list(todo.values()), requests, cancelled), strict=True):
             found[address] = unpack(result)
             self._cache.put(address, found[address])
@@ -134,14 +134,14 @@ def default_slots() -> int:
     return default_workers() * (1 if os.environ.get("GUERDON_WORKERS") else 2)
 
 
-_PYTHON = Language("python", "solution.py", (), address_space=False)  # the compile driver: what it starts is not all like Python
+PYTHON = Language("python", "solution.py", (), address_space=False)  # the compile driver: what it starts is not all like Python
 
 
 def _language(job: Job) -> Language | str:
     return find(job.language) if job.language in LANGUAGES else f"the zygote sandbox knows no language {job.language!r}"
 
 
-def _request(job: Job, limits: Limits, language: Language, artefact: Artefact, *, trusted: bool = False) -> Request:
+def job_request(job: Job, limits: Limits, language: Language, artefact: Artefact, *, trusted: bool = False) -> Request:
     """The frame that runs a job. `trusted`: it may start processes even where there is no process namespace to hold them."""
     argv: list[str] = []
     files = list(job.files)
@@ -203,7 +203,7 @@ def _trial(slot: Slot, level: Level) -> str:
     """Why a new zygote does not work; empty if it does."""
     if slot.wait_ready() is None:
         return slot.failure
-    request = _request(Job(""), Limits(), _PYTHON, Artefact())
+    request = job_request(Job(""), Limits(), PYTHON, Artefact())
     reply = slot.receive() if slot.send(request.data) else None
     if reply is None:
         return "it died under an empty program"

@@ -1,4 +1,4 @@
-"""`guerdon doctor`: what is installed, which extras are missing, and whether killable workers start and how fast they are.
+"""`guerdon doctor`: what is installed, which extras are missing, whether killable workers and sandboxes start, and how fast they are.
 
 Imports none of the packages it reports on: versions are read from their metadata. Exit code 1 when scoring would not work.
 """
@@ -11,16 +11,23 @@ import re
 import sys
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from guerdon import __version__
 
+if TYPE_CHECKING:
+    from guerdon.sandboxes import SandboxSpec
+
 __all__ = ["doctor"]
 
 JOBS = 2000
 """Jobs of no work that measure what handing one to a worker costs."""
+RUNS = 200
+"""Programs of no work that measure what a sandboxed run costs."""
+SANDBOX_S = 20.0
+"""A sandbox that has not been measured by then is reported as hanging."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +50,34 @@ class Workers:
     error: str = ""
 
 
+@dataclass(frozen=True)
+class Backend:
+    """A sandbox as it works here: its level and runs a second; `why` it does not work, or not better."""
+
+    name: str
+    level: str = ""
+    runs_per_s: float = 0.0
+    why: str = ""
+
+
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(as_json: bool) -> int:
-    """Check the installation: versions, extras, worker processes.
+    """Check the installation: versions, extras, worker processes, sandboxes.
 
     Exit code 1 when a package that guerdon always needs is missing or workers do not start.
     """
-    packages, workers = installed_packages(), check_workers()
+    packages, workers, backends = installed_packages(), check_workers(), check_sandboxes()
     missing = [package.name for package in packages if not package.extra and package.version is None]
     if as_json:
         import platform
 
         python = {"python": platform.python_version(), "executable": sys.executable, "platform": platform.platform()}
-        click.echo(json.dumps({"guerdon": __version__, **python, "packages": [asdict(p) for p in packages], "workers": asdict(workers)}))
+        found = {"packages": [asdict(p) for p in packages], "workers": asdict(workers), "sandboxes": [asdict(b) for b in backends]}
+        click.echo(json.dumps({"guerdon": __version__, **python, **found}))
     else:
         _print(packages, workers)
+        _print_sandboxes(backends)
     return 1 if missing or workers.error else 0
 
 
@@ -108,6 +127,83 @@ def check_workers() -> Workers:
         return Workers(cpus=cpus, error=str(error))
     failed = next((r for r in (first, *results) if not isinstance(r, Done)), None)
     return Workers(count, cpus, started - start, JOBS / seconds, "" if failed is None else f"a job failed: {failed.kind} {failed.detail}")
+
+
+def check_sandboxes() -> list[Backend]:
+    """Every backend that this machine may have, one after the other. Nothing is installed, pulled or built."""
+    from guerdon.sandboxes import Zygote
+    from guerdon.sandboxes.zygote import RUNGS
+
+    found = [_bounded(f"zygote at {rung}", Zygote(workers=2, level=rung, min_isolation=rung)) for rung in RUNGS]
+    return [*found, _docker(), *(_remote(name, "httpx") for name in ("SandboxFusion", "Piston"))]
+
+
+def _docker() -> Backend:
+    from guerdon.errors import GuerdonError
+    from guerdon.sandboxes import Docker
+    from guerdon.sandboxes.docker_image import has_image, host_image_name
+    from guerdon.sandboxes.docker_pool import connect
+
+    try:
+        client = connect()
+    except GuerdonError as error:
+        return Backend("docker", why=str(error))
+    ready = has_image(client, host_image_name())
+    client.close()
+    if not ready:
+        return Backend("docker", "container", why="a daemon answers; not measured: the image is made on first use")
+    return _bounded("docker", Docker(workers=2))
+
+
+def _remote(name: str, package: str) -> Backend:
+    missing = _version(package) is None
+    return Backend(name, "" if missing else "remote", why="pip install 'guerdon[remote]'" if missing else "a service at a url of yours")
+
+
+def _bounded(name: str, spec: SandboxSpec) -> Backend:
+    """Measure a sandbox, and wait no longer than SANDBOX_S for it."""
+    import threading
+
+    found: list[Backend] = []
+    thread = threading.Thread(target=lambda: found.append(_measure(name, spec)), daemon=True)
+    thread.start()
+    thread.join(SANDBOX_S)
+    return found[0] if found else Backend(name, why=f"no answer within {SANDBOX_S:g} s")
+
+
+def _measure(name: str, spec: SandboxSpec) -> Backend:
+    import warnings
+
+    from guerdon.errors import GuerdonError
+    from guerdon.sandboxes import Job, until
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the table says what they say
+            box = spec.start()
+        with box, until(time.monotonic() + SANDBOX_S / 2):
+            box.run_many([Job("")] * 8)
+            start = time.perf_counter()
+            results = box.run_many([Job("")] * RUNS)
+            rate = len(results) / (time.perf_counter() - start)
+            able = box.capabilities()
+    except (GuerdonError, OSError) as error:
+        return Backend(name, why=_brief(str(error)))
+    failed = next((result for result in results if result.status != "ok"), None)
+    if failed is not None:
+        return Backend(name, able.level, why=f"an empty program gave {failed.status} {failed.detail}")
+    return Backend(name, able.level, rate, _brief("; ".join(filter(None, (able.why, *able.notes)))))
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _print_sandboxes(backends: list[Backend]) -> None:
+    from guerdon.cli.tables import print_rich, table
+
+    rows = [[b.name, b.level or "-", f"{b.runs_per_s:,.0f}" if b.runs_per_s else "-", b.why] for b in backends]
+    print_rich(table(["sandbox", "level", "runs/s", "remarks"], rows, left=(0, 1, 3)))
 
 
 def _print(packages: list[Package], workers: Workers) -> None:
