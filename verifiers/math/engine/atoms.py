@@ -12,7 +12,7 @@ from guerdon.verifiers.math.engine.tables import ACCENTS
 __all__ = ["Atoms", "literal"]
 
 _FRACS = frozenset(("frac", "dfrac", "tfrac", "cfrac"))
-_BINOMS = frozenset(("binom", "dbinom", "tbinom", "choose"))
+_BINOMS = frozenset(("binom", "dbinom", "tbinom"))
 _ROWS = frozenset(("cases", "aligned", "align", "gathered", "gather", "split", "dcases", "rcases"))
 """Environments whose rows are statements."""
 _PAIRS = {"(": ")", "[": "]", "<": ">"}
@@ -137,10 +137,11 @@ class Atoms(Cursor):
     def group(self, mark: str) -> Node:
         self.enter()
         outer, self.bars = self.bars, 0
+        around, self.braced = self.braced, mark == "{"
         if mark == "\\{":
             node = self.braces()
         elif mark == "{":
-            node = Node("list", (), ",") if self.peek() == ("close", "}") else self.structure()
+            node = Node("list", (), ",") if self.peek() == ("close", "}") else self.halves()
             self.expect("close", "}")
         elif mark == "|":
             node = Node("fn", (self.expression(),), "abs")
@@ -150,7 +151,7 @@ class Atoms(Cursor):
             self.expect("close", mark)
         else:
             node = self.round_group(mark)
-        self.bars = outer
+        self.bars, self.braced = outer, around
         self.leave()
         return node
 
@@ -274,7 +275,7 @@ class Atoms(Cursor):
         cells: list[Node] = []
         while self.peek() != ("cmd", "end"):
             if self.peek() not in (("op", "&"), ("op", "\\\\")):
-                cells.append(self.expression() if is_matrix else self.structure())
+                cells.append(self.expression() if is_matrix else self.row_part(bool(cells)))
             if self.take("op", "\\\\") is not None:
                 rows.append(Node("row", tuple(cells)))
                 cells = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["choice_letter", "chooses"]
+__all__ = ["choice_letter", "choice_letters", "chooses"]
 
 _REFERENCE = re.compile(r"\s*(?:\\text[a-z]*|\\math[a-z]+)?\s*\{?\s*\(?\s*([A-J])\s*\)?\s*\}?\s*")
 _CANDIDATE = re.compile(
@@ -12,7 +12,9 @@ _CANDIDATE = re.compile(
     re.DOTALL,
 )
 _LONGEST = 500
-_ANOTHER = re.compile(r"(?<![A-Za-z\\])[B-HJ](?![A-Za-z'])|\b(?:wrong|incorrect|isn't|is not)\b")
+_ANOTHER = re.compile(
+    r"(?<![A-Za-z\\])[B-HJ](?![A-Za-z'])|\b(?:wrong|incorrect|isn't|is not)\b|(?:^|[\s,;])(?:\([b-j]\)|[b-j][.:]|or [b-j]\))(?:\s|$)"
+)
 
 
 def choice_letter(text: str) -> str | None:
@@ -23,6 +25,20 @@ def choice_letter(text: str) -> str | None:
     """
     found = _REFERENCE.fullmatch(text) if len(text) < 40 else None
     return found[1] if found else None
+
+
+_MARKUP = re.compile(r"\\(?:text|math)[a-z]*|[\s{}(),;.]|and|&")
+_SEVERAL = re.compile(r"[A-E]{2,5}")
+
+
+def choice_letters(text: str) -> str:
+    """The letters of a text that names several choices and nothing else, in order; "" for any other.
+
+    >>> choice_letters("BD"), choice_letters("(D) and (B)"), choice_letters("AA"), choice_letters("B")
+    ('BD', 'BD', '', '')
+    """
+    letters = _MARKUP.sub("", text) if len(text) < 60 else ""
+    return "".join(sorted(letters)) if _SEVERAL.fullmatch(letters) and len(set(letters)) == len(letters) else ""
 
 
 def chooses(text: str, letter: str) -> bool | None:

@@ -29,7 +29,7 @@ _HTML_SCRIPT = re.compile(r"<(sup|sub)>([^<>]{0,200})</\1>")
 _LAYOUT = re.compile(
     r"\\(?:left|right|[bB]igg?[lrm]?|middle)(?![a-zA-Z])\s*\.?(?=$|[^.])"
     r"|\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|hfill|bf|rm|it)(?![a-zA-Z])"
-    r"|\\[hv]space\*?\{[^{}]{0,20}\}|\\(?:phantom|label|tag)\{[^{}]{0,80}\}|\\(?:begin|end)\{(?:equation|center)\*?\}"
+    r"|\\[hv]space\*?\{[^{}]{0,20}\}|\\textcolor\{[^{}]{0,20}\}|\\(?:phantom|label|tag)\{[^{}]{0,80}\}|\\(?:begin|end)\{(?:equation|center)\*?\}"
 )
 _SYSTEM = re.compile(
     r"\\left\s*\\\{\s*\\begin\{(array|aligned|matrix|gathered|split)\}(?:\{[^{}]{0,20}\})?(.{0,2000}?)\\end\{\1\}\s*\\right\s*\.", re.DOTALL
@@ -39,13 +39,14 @@ _BARS = re.compile(r"\\(left|right|[bB]igg?[lr])\s*(?:\||\\vert(?![a-zA-Z])|\\mi
 _DELIMITERS = re.compile(r"(?<!\\)(?:\\[()\[\]]|\$)")
 _ENDINGS = " \t\n\r.,;:^\\"
 _OPEN_BOX = re.compile(r"^[\s\\]*(?:boxed|fbox)\s*\{")
-_HALF_DAY = re.compile(r"\b([ap])\.\s?m\b\.?")
+_HALF_DAY = re.compile(r"\b([apAP])\.\s?[mM]\b\.?")
+_CLOCK = re.compile(r"(:\d\d\s{0,3}|\d\s{1,3}|\d\s{0,3}\\(?:text|mathrm)\s?\{\s{0,3})([AP])M\b")
+_BARE_FONT = re.compile(r"\\(math(?:bf|rm|it|sf))\s+([A-Za-z])(?![A-Za-z])")
+_PRIMES = re.compile(r"\^\s?(?:\{\s?\\prime\s?\}|\\prime(?![a-zA-Z]))")
 _ONE_BOX = re.compile(r"[\s$]*\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}[\s$.]*")
 """A text that is one box, with groups two deep; deeper ones are read by the parser."""
 _MODULE = re.compile(r"(?<![a-zA-Z\\])(?:np|numpy|math)\.(?=[a-z])")
-_ORDINAL = re.compile(
-    r"(?<=\d)(?:(?:st|nd|rd|th)(?![a-zA-Z])|\^\s?\{?\\(?:text|mathrm)\s?\{(?:st|nd|rd|th)\}\}?|\^\{(?:st|nd|rd|th)\})"
-)
+_ORDINAL = re.compile(r"(?<=\d)(?:(?:st|nd|rd|th)(?![a-zA-Z])|\^\s?\{?\\(?:text|mathrm)\s?\{(?:st|nd|rd|th)\}\}?|\^\{(?:st|nd|rd|th)\})")
 """7th, 7^{th}, 7^{\\text{th}}; `7\\text{th}` is read as a unit."""
 _STRAY_DOT = re.compile(r"(?<=[^\d\s.])\.(?=[\])])")
 _UNICODE = str.maketrans(
@@ -62,7 +63,9 @@ _UNICODE = str.maketrans(
         "％": "%", "。": ".",
         "∨": " or ", "∧": " and ", "“": " ", "”": " ", "¬": " \\neg ", "£": " \\pounds ", "€": " \\euro ", "¥": " \\yen ",
         "¢": " cents ", "∛": " \\sqrt[3] ", "∼": " \\sim ", "⟨": " \\langle ", "⟩": " \\rangle ", "∣": "|", "\u200b": "", "\u200c": "",
-        "\u200d": "", "\u2060": "", "\ufeff": "", "\u2009": "\\,", "\u202f": "\\,", "\u00a0": " ", "\u2063": "", "\u2061": "", "\u2062": "",
+        "\u200d": "", "\u2060": "",
+        **dict.fromkeys("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufe0e\ufe0f", ""),
+        "\ufeff": "", "\u2009": "\\,", "\u202f": "\\,", "\u00a0": " ", "\u2063": "", "\u2061": "", "\u2062": "",
     }
 )  # fmt: skip
 _GREEK = dict(
@@ -114,13 +117,17 @@ def clean(text: str) -> str:
         if "\\begin" in text:
             text = _SYSTEM.sub(r"\\begin{cases}\2\\end{cases}", text)
         text = _BARS.sub(_bar, text)
-        text = _LAYOUT.sub("", text)
+        text = _LAYOUT.sub(lambda layout: " " if layout[0][1] in "hvp" else "", text)  # 1\\hspace{1em}5 is not 15
+        if "\\math" in text:
+            text = _BARE_FONT.sub(r"\\\1{\2}", text)
         if "boxed" in text and text.count("{") > text.count("}"):
             text = _OPEN_BOX.sub("", text)
     if "np." in text or "math." in text or "numpy." in text:
         text = _MODULE.sub("", text)
-    if ".m" in text or ". m" in text:
-        text = _HALF_DAY.sub(r"\1m", text)
+    if ".m" in text or ". m" in text or "M" in text:
+        text = _CLOCK.sub(lambda clock: f"{clock[1]}{clock[2].lower()}m", _HALF_DAY.sub(lambda half: half[1].lower() + "m", text))
+    if "\\prime" in text:
+        text = _PRIMES.sub("'", text)
     if "</s" in text:
         text = _HTML_SCRIPT.sub(lambda script: f"{_HTML[script[1]]}{{{script[2]}}}", text)
     if "$" in text or "\\" in text:
@@ -131,9 +138,12 @@ def clean(text: str) -> str:
 
 _NOISE = re.compile(
     r"\\(?:text|mbox|mathrm|textbf|mathbf)\s*\{([^{}]{0,400})\}|\\!|(?<!\d)\\[,;: ]|\\[,;: ](?!\d)"
-    r"|\\(?:boxed|fbox)(?=\{)|(?<!\d)\s+|\s+(?!\d)"
+    r"|\\(?:boxed|fbox)(?=\{)|(?<![\d}\s])\s++|(?<!\s)\s++(?!\d)"
 )
-_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
+_EDGE = re.compile(r"^\s*\d|\d\s*$")
+"""A number that would run into another one, were the wrapper just taken off."""
+_SPACE = re.compile(r"(?<![\d\s])\s++|(?<!\s)\s++(?!\d)")
+"""Spaces, but those between two digits; `1  2` is not 12."""
 _SAME = (
     (r"\dfrac", r"\frac"),
     (r"\tfrac", r"\frac"),
@@ -155,4 +165,9 @@ def squeezed(cleaned: str) -> str:
         return _SPACE.sub("", cleaned)
     for form, name in _SAME:
         cleaned = cleaned.replace(form, name)
-    return _NOISE.sub(lambda noise: _SPACE.sub("", noise[1]) if noise[1] else "", cleaned)
+    return _NOISE.sub(_unwrapped, cleaned)
+
+
+def _unwrapped(noise: re.Match[str]) -> str:
+    content = noise[1] or ""
+    return f"{{{content}}}" if _EDGE.search(content) else _SPACE.sub("", content)

@@ -24,6 +24,8 @@ class Cursor:
         self.depth = 0
         self.bars = 0
         """Open absolute values: inside one, a bar closes it."""
+        self.braced = False
+        """Directly inside braces, which `\\over` splits."""
 
     def peek(self, ahead: int = 0) -> Token:
         return self.tokens[self.at + ahead]
@@ -54,6 +56,12 @@ class Cursor:
         raise NotImplementedError
 
     def structure(self) -> Node:
+        raise NotImplementedError
+
+    def halves(self) -> Node:
+        raise NotImplementedError
+
+    def row_part(self, condition: bool) -> Node:
         raise NotImplementedError
 
     def product(self) -> Node:

@@ -30,6 +30,10 @@ def same(answer: Node, candidate: Node, context: Context) -> bool | None:
     if answer.kind == "cond" or candidate.kind == "cond":
         return _without_conditions(answer, candidate, context)
     kinds = (answer.kind, candidate.kind)
+    if "mod" in kinds:
+        return kinds == ("mod", "mod") and _congruent(answer, candidate, context)
+    if kinds == ("cases", "cases") and len(answer.args) == len(candidate.args):
+        return _each(answer.args, candidate.args, context)
     if answer.kind in _WORDS or candidate.kind in _WORDS:
         return False
     if "rel" in kinds:
@@ -67,6 +71,19 @@ def _without_conditions(answer: Node, candidate: Node, context: Context) -> bool
     if answer.kind == candidate.kind == "cond" and answer.value != candidate.value and (_selects(answer) or _selects(candidate)):
         return None if verdict else False
     return verdict
+
+
+def _congruent(answer: Node, candidate: Node, context: Context) -> bool | None:
+    """`n \\equiv 3 \\pmod 7` and `n \\equiv -4 \\pmod 7`."""
+    (left, modulus), (right, other) = answer.args, candidate.args
+    period = exact(modulus)
+    if not period or period != exact(other):
+        return same(left, right, context) if modulus == other else False
+    a, b = named(left), named(right)
+    x, y = (exact(chain.value if chain is not None else side) for side, chain in ((left, a), (right, b)))
+    if x is None or y is None or (a is not None and b is not None and a.names != b.names):
+        return same(left, right, context)
+    return bool((x - y) % period == 0)
 
 
 def _selects(node: Node) -> bool:

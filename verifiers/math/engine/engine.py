@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from guerdon.types import Status
-from guerdon.verifiers.math.engine.choices import choice_letter, chooses
+from guerdon.verifiers.math.engine.choices import choice_letter, choice_letters, chooses
 from guerdon.verifiers.math.engine.clean import clean, squeezed
 from guerdon.verifiers.math.engine.decide import same
 from guerdon.verifiers.math.engine.exact import exact
@@ -47,6 +47,7 @@ class Compiled:
     tree: Node | None
     plain: Plain | None = None
     letter: str | None = None
+    letters: str = ""
     problem: str = ""
 
 
@@ -75,7 +76,7 @@ def compile_answer(text: str) -> Compiled:
     cleaned = clean(text)
     if not cleaned:
         return Compiled(text, "", None, problem="the answer is empty")
-    key, letter = squeezed(cleaned), choice_letter(cleaned)
+    key, letter, letters = squeezed(cleaned), choice_letter(cleaned), choice_letters(cleaned)
     try:
         tree = prepared(read_cleaned(cleaned))
         problem = _problem(tree)
@@ -83,7 +84,7 @@ def compile_answer(text: str) -> Compiled:
         return Compiled(text, key, None, letter=letter, problem="the answer is too large")
     except (Unreadable, *_FAULTS):
         return Compiled(text, key, None, letter=letter)
-    return Compiled(text, key, tree, letter=letter, problem=problem)
+    return Compiled(text, key, tree, letter=letter, letters=letters, problem=problem)
 
 
 _NOTHING = Node("list", (), ",")
@@ -120,6 +121,8 @@ def compare(candidate: str, answer: Compiled, rules: Rules) -> Decision:
         return _RIGHT_TEXT
     if answer.letter is not None and (chosen := chooses(cleaned, answer.letter)) is not None:
         return Decision(Status.CORRECT if chosen else Status.INCORRECT, "" if chosen else "mismatch", "choice", "letter")
+    if answer.letters and choice_letters(cleaned) == answer.letters:
+        return Decision(Status.CORRECT, "", "choice", "letters")
     try:
         return _by_tree(cleaned, answer, rules)
     except TooLarge:
@@ -150,6 +153,8 @@ def _by_tree(cleaned: str, answer: Compiled, rules: Rules) -> Decision:
         return Decision(Status.CORRECT if equal else Status.INCORRECT, "" if equal else "mismatch", "tree", "based")
     if tree.kind == "text" and theirs.kind == "text":
         return _texts(tree.value == theirs.value)
+    if theirs.kind == "text" and words_of(cleaned) == theirs.value:  # EVEN, which could be a product
+        return _RIGHT_TEXT
     if not rules.allow_unevaluated and restates(theirs, tree):
         return Decision(Status.INCORRECT, "mismatch", "tree", "unevaluated")
     context = Context(rules.rounding, rules.allow_unevaluated)

@@ -12,7 +12,7 @@ from guerdon.verifiers.math.engine.exact import exact
 from guerdon.verifiers.math.engine.floats import Beyond, approximate, differ
 from guerdon.verifiers.math.engine.limits import MAX_PRECISION, Undefined
 from guerdon.verifiers.math.engine.magnitude import differ_in_size
-from guerdon.verifiers.math.engine.modular import identical, is_rational
+from guerdon.verifiers.math.engine.modular import identical, is_light, is_rational
 from guerdon.verifiers.math.engine.nodes import Node, has_kind, num, replace, symbols, walk
 from guerdon.verifiers.math.engine.points import Point, integer_points, real_points
 
@@ -139,13 +139,18 @@ def _at_point(a: Node, b: Node, point: Point, real: bool) -> bool | None:
             return False
     except Beyond:
         pass
-    if is_rational(a) and is_rational(b):
-        verdict = identical(a, b)
-        if verdict is not None:
-            return verdict
+    verdict = _identical(a, b)
+    if verdict is not None:
+        return verdict
     if not point and differ_in_size(a, b):
         return False
     return _precisely(a, b, point, real)
+
+
+def _identical(a: Node, b: Node) -> bool | None:
+    """By primes alone; None where they have no say, or where what is written could be made for them: digits then confirm."""
+    verdict = identical(a, b) if is_rational(a) and is_rational(b) else None
+    return None if verdict and not is_light(a, b) else verdict
 
 
 def _precisely(a: Node, b: Node, point: Point, real: bool) -> bool | None:
@@ -177,10 +182,9 @@ def _over_reals(a: Node, b: Node, names: frozenset[str]) -> bool | None:
         except Beyond:
             pass
         usable.append(point)
-    if is_rational(a) and is_rational(b):
-        verdict = identical(a, b)
-        if verdict is not None:
-            return verdict
+    verdict = _identical(a, b)
+    if verdict is not None:
+        return verdict
     if not usable:
         return _over_integers(a, b, names)
     return _at_points(a, b, usable, real)

@@ -87,11 +87,11 @@ def _solves(equation: Node, name: str, value: Node) -> bool:
     try:
         if equal(_put(equation, name, value), num(0)) is not True:
             return False
-        at = [_put(equation, name, num(k)) for k in (0, 1, 3)]
+        at = [_put(equation, name, num(k)) for k in (-101, 2, 105)]  # on both sides of the kinks of `|x|`
         slope = Node("add", (at[1], negated(at[0])))
         if equal(slope, num(0)) is not False:
             return False
-        return equal(Node("add", (at[2], negated(at[0]))), Node("mul", (num(3), slope))) is True
+        return equal(Node("mul", (num(103), Node("add", (at[2], negated(at[0]))))), Node("mul", (num(206), slope))) is True
     except Undefined:
         return False
 

@@ -42,7 +42,7 @@ class Expressions(Functions):
         node = self.signed()
         while True:
             kind, text = self.peek()
-            if kind == "op" and text in "*/":
+            if (kind == "op" and text in "*/") or (kind == "infix" and text == "/" and not self.braced):
                 self.at += 1
                 node = self.times(node, text, self.signed())
             elif self.starts_factor(kind, text):
@@ -52,16 +52,20 @@ class Expressions(Functions):
             elif kind == "cur":
                 self.at += 1
                 node = Node("unit", (node,), text)
-            elif kind == "lazy" and text == "mod":
-                raise Unreadable("mod")
             else:
                 return node
 
     def compound(self, first: Node) -> Node:
-        """`5 feet 6 inches`: the larger unit counted in the smaller."""
-        if self.peek()[0] != "num":
+        """`5 feet 6 inches`: the larger unit counted in the smaller; `2 cm and 3 cm` is a list."""
+        joined = self.peek() == ("word", "and")
+        if self.peek(joined)[0] != "num":
             return first
+        start = self.at
+        self.at += joined
         second = self.product()
+        if joined and (second.kind != "unit" or not _is_larger(first.value, second.value)):
+            self.at = start
+            return first
         if second.kind != "unit":
             raise Unreadable("a number after a unit")
         (dimensions, size), (others, other_size) = canonical_unit(first.value), canonical_unit(second.value)
@@ -81,8 +85,8 @@ class Expressions(Functions):
         return Node("mul", (*left.args, right) if left.kind == "mul" else (left, right))
 
     def starts_factor(self, kind: str, text: str) -> bool:
-        if (kind, text) == ("open", "(") and self.peek(1)[0] == "word":
-            return False  # a remark
+        if (kind, text) == ("open", "(") and (self.peek(1)[0] == "word" or self.remark_follows()):
+            return False
         if kind in _STARTS:
             return kind != "lazy" or text != "mod"
         if kind == "cmd":
@@ -90,6 +94,10 @@ class Expressions(Functions):
         if kind == "bar":
             return self.bars == 0 and not self.in_set
         return kind == "num" and self.tokens[self.at - 1][0] != "num"
+
+    def remark_follows(self) -> bool:
+        """At `(k \\in \\mathbb{Z})` or `(mod 7)`."""
+        return self.peek(1) == ("lazy", "mod") or (self.peek(1)[0] == "sym" and self.peek(2) == ("rel", "in"))
 
     in_set = False
     """Directly inside set braces, where a bar separates."""
@@ -208,6 +216,11 @@ class Expressions(Functions):
         if node.kind == "num" and self.peek()[1] in _ORDINALS:
             self.at += 1
         return node
+
+
+def _is_larger(unit: str, other: str) -> bool:
+    (dimensions, size), (others, other_size) = canonical_unit(unit), canonical_unit(other)
+    return bool(dimensions) and dimensions == others and size > other_size
 
 
 def _is_proper(node: Node) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from guerdon.verifiers.math.engine.limits import MAX_ITEMS, TooLarge
 from guerdon.verifiers.math.engine.names import is_label
-from guerdon.verifiers.math.engine.nodes import INTEGER_MARK, Node, has_kind, replace, sym
+from guerdon.verifiers.math.engine.nodes import INTEGER_MARK, Node, has_kind, negated, num, replace, sym, symbols, walk
 from guerdon.verifiers.math.engine.signs import expanded
 
 __all__ = ["prepared"]
@@ -23,6 +23,8 @@ def prepared(node: Node) -> Node:
     """
     if node.kind in _PLAIN:
         return node
+    if node.kind in ("add", "mul") and (found := _point(node) or _components(node)) is not None:
+        return found
     if node.kind == "cond":
         return Node("cond", (prepared(node.args[0]),), node.value)
     if node.kind == "list":
@@ -36,6 +38,38 @@ def prepared(node: Node) -> Node:
         values = expanded(node)
         return _list(Node("list", values, "or")) if len(values) > 1 else values[0]
     return node
+
+
+def _point(node: Node) -> Node | None:
+    """`P(3, -2)`: a name and a tuple."""
+    if node.kind != "mul" or len(node.args) != 2:
+        return None
+    name, value = node.args
+    is_name = name.kind == "sym" and name.value[:1].isupper() and value.kind == "tuple" and value.value == "()"
+    return Node("rel", (name, value), ("=",)) if is_name else None
+
+
+_AXES = {"i": 0, "j": 1, "k": 2}
+
+
+def _components(node: Node) -> Node | None:
+    """`2\\mathbf{i} - 3\\mathbf{j} + \\mathbf{k}`: the tuple of its coefficients. There is a j in it, so that i is no imaginary unit."""
+    parts: dict[int, Node] = {}
+    for term in node.args if node.kind == "add" else ():
+        inner = term.args[0] if term.kind == "neg" else term
+        factors = inner.args if inner.kind == "mul" else (inner,)
+        axes = [_axis(factor) for factor in factors]
+        found = [axis for axis in axes if axis is not None]
+        if len(found) != 1 or found[0] in parts or any(_axis(n) is not None for f in factors if _axis(f) is None for n in walk(f)):
+            return None
+        rest = tuple(factor for factor, axis in zip(factors, axes, strict=True) if axis is None)
+        value = Node("mul", rest) if len(rest) > 1 else rest[0] if rest else num(1)
+        parts[found[0]] = negated(value) if term.kind == "neg" else value
+    return Node("tuple", tuple(parts.get(axis, num(0)) for axis in range(3 if 2 in parts else 2)), "()") if 1 in parts else None
+
+
+def _axis(node: Node) -> int | None:
+    return _AXES.get(str(node.value).removeprefix("hat ")) if node.kind in ("sym", "const") else None
 
 
 def _expanded_all(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -57,7 +91,7 @@ def _list(node: Node) -> Node:
             items.append(inner)
         if len(items) > MAX_ITEMS:
             raise TooLarge
-    kept = [item for item in items if not _is_domain(item)]
+    kept = [item for item in items if not _is_domain(item) and not _excludes(item, items)]
     if kept and len(kept) < len(items):
         declared = frozenset(name for item in items for name in _declared(item))
         items = [_with_integers(item, declared) for item in kept]
@@ -76,6 +110,14 @@ def _with_integers(node: Node, names: frozenset[str]) -> Node:
     if node.kind == "rel" and node.value != ("=",):
         return node  # n \\ge 2 is about n
     return replace(node, lambda n: sym(n.value + INTEGER_MARK) if n.kind == "sym" and n.value in names else None) if names else node
+
+
+def _excludes(item: Node, items: list[Node]) -> bool:
+    """`x \\ne 1` after a value in x: where it is defined."""
+    if len(items) != 2 or item is not items[1] or item.kind != "rel" or item.value != ("!=",) or item.args[0].kind != "sym":
+        return False
+    value = items[0]
+    return value.kind in ("add", "mul", "div", "neg", "pow", "fn", "root") and item.args[0].value in symbols(value)
 
 
 def _is_domain(node: Node) -> bool:

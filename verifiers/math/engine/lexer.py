@@ -149,7 +149,11 @@ class _Lexer:
     def single(self, letter: str, prose: bool) -> Token:
         """One letter: a variable, but in prose an article, or a unit after a value."""
         before = self.out[-1] if self.out else ("", "")
-        if prose and letter in UNITS and (before[0] in ("num", "close") or before == ("op", "/")):
+        if (
+            prose
+            and letter in UNITS
+            and (before[0] in ("num", "close") or before == ("op", "/") or (before[0] == "word" and before[1] in UNITS))
+        ):
             return ("word", letter)
         return ("word", "a") if prose and letter == "a" else _letter(letter)
 

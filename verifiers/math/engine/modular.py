@@ -18,13 +18,15 @@ from guerdon.verifiers.math.engine.exact import exact
 from guerdon.verifiers.math.engine.limits import Undefined
 from guerdon.verifiers.math.engine.nodes import Node, num, walk
 
-__all__ = ["identical", "is_rational"]
+__all__ = ["identical", "is_light", "is_rational"]
 
 _SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 _PRIMES = (2305843008446697721, 2305843007899190761, 2305843007664356161)
 """Found by search, once: -1 and every small prime is a square modulo each."""
 _FACTORIAL_CAP = 20_000
 """For all arguments of one expression together: 3 ms."""
+_LIGHT = 160
+"""The primes have 183 bits together, and so has, at least, what is written to vanish modulo all of them."""
 _KINDS = frozenset(("num", "dec", "sym", "const", "add", "mul", "div", "neg", "pow", "fn", "percent", "root"))
 _TWO = num(2)
 
@@ -51,6 +53,16 @@ def is_rational(node: Node) -> bool:
         elif (n.kind == "root" and n.args[1] != _TWO) or (n.kind == "const" and n.value == "inf"):
             return False
     return True
+
+
+def is_light(a: Node, b: Node) -> bool:
+    """Whether too little is written in two trees (bits of their literals, and their nodes) for a multiple of the primes to be built."""
+    bits = 0
+    for side in (a, b):
+        for n in walk(side):
+            value = n.value if n.kind == "num" else n.value[0] if n.kind == "dec" else Fraction(0)
+            bits += 1 + value.numerator.bit_length() + value.denominator.bit_length()
+    return bits < _LIGHT
 
 
 def _is_integer(node: Node) -> bool:

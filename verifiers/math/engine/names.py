@@ -133,5 +133,7 @@ def renamed_argument(answer: Named, candidate: Named) -> Named:
     if theirs.kind != "app" or ours.kind != "app" or len(theirs.args) != len(ours.args) or theirs.args == ours.args:
         return candidate
     table = {old.value: new for old, new in zip(ours.args, theirs.args, strict=True) if old.value[:1].isalpha() and new.value[:1].isalpha()}
+    for name in tuple(table.values()):  # f(y) = x is no f(x) = x
+        table.setdefault(name.value, sym(f"free {name.value}"))
     value = replace(candidate.value, lambda n: table.get(n.value) if n.kind == "sym" else None)
     return candidate._replace(value=value)

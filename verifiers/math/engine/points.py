@@ -11,8 +11,8 @@ __all__ = ["Point", "integer_points", "real_points"]
 
 Point = dict[str, Fraction]
 
-_RANGES = ((64, 190), (-150, -20), (5, 60), (-62, 125), (200, 700), (-600, 600))
-"""In 64ths: above one, negative, below one, mixed, large, mixed and large."""
+_RANGES = ((64, 190), (-150, -20), (5, 60), (-62, 125), (200, 700), (-600, 600), (40_000, 90_000), (-90_000, -40_000))
+"""In 64ths: above one, negative, below one, mixed, large, mixed and large, and far out on both sides, where `|x - 100|` is `x - 100`."""
 _WHOLE = ((1, 6), (4, 15), (2, 30), (1, 9), (7, 60), (1, 4), (10, 40), (1, 20))
 
 
@@ -31,7 +31,7 @@ def _integer(names: tuple[str, ...]) -> tuple[Point, ...]:
 
 
 def real_points(names: Iterable[str]) -> tuple[Point, ...]:
-    """Six points over the reals."""
+    """Eight points over the reals."""
     return _real(tuple(sorted(names)))
 
 

@@ -14,6 +14,9 @@ from guerdon.verifiers.math.engine.units import UNITS, canonical_unit
 __all__ = ["Context", "same_based", "same_number", "same_quantity", "same_ratio"]
 
 
+_HALF_DAYS = ((("morning", 1),), (("afternoon", 1),))
+
+
 class Context(NamedTuple):
     """The choices of the caller that reach this far."""
 
@@ -36,7 +39,7 @@ def peel(node: Node) -> Peeled:
     while True:
         if node.kind == "unit":
             unit, node = f"{unit} {node.value}".strip(), node.args[0]
-        elif node.kind == "percent":
+        elif node.kind == "percent" and not percent:
             percent, node = True, node.args[0]
         elif node.kind == "degree":
             degree, node = True, node.args[0]
@@ -84,6 +87,9 @@ def _symbol_units(a: Peeled, b: Peeled) -> tuple[Peeled, Peeled]:
 
 def _with_symbol_unit(peeled: Peeled) -> Peeled:
     core = peeled.core
+    if core.kind == "div" and (bottom := _symbol_unit(core.args[1])):  # 20m/s
+        top = _with_symbol_unit(peeled._replace(core=core.args[0]))
+        return top._replace(unit=f"{top.unit} / {bottom}") if top.unit else peeled
     if core.kind != "mul":
         return peeled
     unit = _symbol_unit(core.args[-1])
@@ -182,6 +188,8 @@ def same_ratio(answer: Node, candidate: Node, context: Context) -> bool | None:
         ratio, other = (answer, candidate) if answer.kind == "ratio" else (candidate, answer)
         if ratio.kind != "ratio" or len(ratio.args) != 2 or has_kind(other, "ratio"):
             return False
+        if ratio.args[1] == num(0) and (dimensions or others)[:1] in _HALF_DAYS:  # 3:00 pm and 3 pm
+            return same_number(ratio.args[0], peel(other).core, context)
         quotient = Node("div", ratio.args)
         return same_quantity(quotient, other, context) if answer.kind == "ratio" else same_quantity(other, quotient, context)
     left, right = answer.args, candidate.args

@@ -30,7 +30,7 @@ _EVERYTHING = re.compile(
 _TEXT_WRAPPER = re.compile(r"\\(?:text[a-z]*|math[a-z]+|mbox|hbox|emph|operatorname)\s*(?=\{)")
 _NOT_WORD = re.compile(r"[^a-z0-9.+\-*/=<>^|()\[\]\\]+")
 _ARTICLES = frozenset(("the", "a", "an"))
-_BASED = re.compile(r"[\s({\\a-z]*?\(?([0-9A-F]{1,200})\)?\s*_\s*(?:\{\s*(?:\\text\s*\{\s*)?(\d{1,2}|[a-z]+)\s*\}?\s*\}|(\d{1,2}))\s*$")
+_BASED = re.compile(r"[\s({\\a-z]*?\(?([0-9A-F]{1,200})[)}]?\s*_\s*(?:\{\s*(?:\\text\s*\{\s*)?(\d{1,2}|[a-z]+)\s*\}?\s*\}|(\d{1,2}))\s*$")
 _HAS_LETTER_DIGIT = re.compile(r"[A-F]")
 
 
@@ -40,7 +40,7 @@ def words_of(cleaned: str) -> str:
     >>> words_of("\\\\text{The  Midpoints}")
     'midpoints'
     """
-    text = _TEXT_WRAPPER.sub(" ", cleaned).lower()
+    text = _TEXT_WRAPPER.sub(" ", cleaned.replace("\\ ", " ")).lower()
     kept = (word.strip(".()") for word in _NOT_WORD.sub(" ", text).split())
     return " ".join(word for word in kept if word and word not in _ARTICLES)
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from guerdon.verifiers.math.engine.cursor import END
 from guerdon.verifiers.math.engine.expressions import Expressions
 from guerdon.verifiers.math.engine.limits import Unreadable
-from guerdon.verifiers.math.engine.nodes import Node
+from guerdon.verifiers.math.engine.nodes import Node, sym
 from guerdon.verifiers.math.engine.tables import CONNECTORS, FILLERS, QUALIFIERS
 
 __all__ = ["Structures"]
 
 _SEPARATORS = (("op", ","), ("op", ";"), ("gap", ""), ("op", "\\\\"))
+_ROW_END = ("op", "\\\\")
+_ENDS = (END, ("op", "&"), _ROW_END, ("cmd", "end"))
+"""A comma before one of these separates nothing."""
+_NUMBER_SETS = tuple(sym(name) for name in "RZNQ")
 _CASES = frozenset(("if", "when", "for", "otherwise", "unless"))
 
 
@@ -27,12 +31,30 @@ class Structures(Expressions):
             raise Unreadable(f"left over: {self.peek()[1]}")
         return node
 
-    def structure(self, top: bool = False) -> Node:
+    def halves(self) -> Node:
+        """What braces hold: of `{a + b \\over c}` all before the mark over all after it."""
+        node = self.structure()
+        mark = self.take("infix")
+        if mark is None:
+            return node
+        other = self.structure()
+        return Node("div", (node, other)) if mark == "/" else Node("fn", (node, other), "binom")
+
+    def row_part(self, condition: bool) -> Node:
+        """A cell of rows of statements; a later one of a row is the condition of the first."""
+        if condition:
+            while self.peek()[0] == "word" and self.peek()[1].lower() in _CASES:
+                if self.take("word", "otherwise") is not None:
+                    return Node("text", (), "otherwise")
+                self.at += 1
+        return self.structure(rows=True)
+
+    def structure(self, top: bool = False, rows: bool = False) -> Node:
         self.enter()
         outer, self.in_set = self.in_set, False
         items, joint = [self.item(top)], ""
-        while (mark := self.separator()) is not None:
-            if self.peek() == END and mark == ",":
+        while (mark := self.separator(rows)) is not None:
+            if mark == "," and self.peek() in _ENDS:
                 break
             joint = mark if joint in ("", ",") else joint
             items.append(self.item(top))
@@ -40,9 +62,10 @@ class Structures(Expressions):
         self.leave()
         return items[0] if len(items) == 1 else Node("list", tuple(items), joint)
 
-    def separator(self) -> str | None:
+    def separator(self, rows: bool = False) -> str | None:
         found = None
-        while (token := self.peek()) in _SEPARATORS or (token[0] == "word" and token[1].lower() in CONNECTORS):
+        separators = _SEPARATORS[:-1] if rows else _SEPARATORS
+        while (token := self.peek()) in separators or (token[0] == "word" and token[1].lower() in CONNECTORS):
             self.at += 1
             found = CONNECTORS[token[1].lower()] if token[0] == "word" else found or ","
         return found
@@ -64,6 +87,15 @@ class Structures(Expressions):
             self.expect("close", ")")
         elif (kind, text) == ("open", "(") and self.peek(1)[0] == "word":
             self.remark()
+        elif (kind, text) == ("open", "(") and self.peek(2) == ("rel", "in") and self.peek(1)[0] == "sym":
+            self.at += 1
+            node = Node("list", (node, self.structure()), ",")
+            self.expect("close", ")")
+        elif (kind, text) == ("lazy", "mod") or ((kind, text) == ("open", "(") and self.peek(1) == ("lazy", "mod")):
+            self.at += 1 + (kind == "open")
+            node = Node("mod", (node, self.expression()))
+            if kind == "open":
+                self.expect("close", ")")
         elif (kind, text) == ("open", "(") and node.kind == "rel" and self.remark_ahead():
             self.at += 1
             node = Node("cond", (node,), self.condition(inside=True))
@@ -110,6 +142,8 @@ class Structures(Expressions):
             depth += (token[0] == "open") - (token[0] == "close")
             if depth < 0 or (depth == 0 and not inside and (self.next_statement() or self.next_case())):
                 break
+            if token == ("word", "otherwise"):  # another value follows
+                raise Unreadable("otherwise")
             parts.append(token[1])
             self.at += 1
         return " ".join(parts)
@@ -161,7 +195,8 @@ class Structures(Expressions):
             if operands[-1].kind == "rel" or mark == "implies":
                 raise Unreadable("implication")
             operators.append(mark)
-            operands.append(self.operand())
+            operand = self.operand()
+            operands.append(Node("reals", (), operand.value) if mark == "in" and operand in _NUMBER_SETS else operand)
         if not operators:
             return operands[0]
         return Node("rel", tuple(operands), tuple(operators))

@@ -43,7 +43,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     **{name: ("lazy", LAZY[name]) for name in LAZY if name != "inf"},
     "varepsilon": ("sym", "epsilon"), "vartheta": ("sym", "theta"), "varphi": ("sym", "phi"), "varrho": ("sym", "rho"),
     "pi": ("const", "pi"), "infty": ("const", "inf"), "infinity": ("const", "inf"), "imath": ("const", "i"),
-    "cdot": ("op", "*"), "times": ("op", "*"), "ast": ("op", "*"), "bullet": ("op", "*"), "div": ("op", "/"), "over": ("op", "/"),
+    "cdot": ("op", "*"), "times": ("op", "*"), "ast": ("op", "*"), "bullet": ("op", "*"), "div": ("op", "/"),
+    "over": ("infix", "/"), "choose": ("infix", "binom"),
     "slash": ("op", "/"),
     "le": ("rel", "<="), "leq": ("rel", "<="), "leqslant": ("rel", "<="), "leqq": ("rel", "<="), "ge": ("rel", ">="), "geq": ("rel", ">="),
     "geqslant": ("rel", ">="), "geqq": ("rel", ">="), "lt": ("rel", "<"), "gt": ("rel", ">"), "ne": ("rel", "!="), "neq": ("rel", "!="),
@@ -76,7 +77,7 @@ ACCENTS = frozenset(
 
 STRUCTURAL = ACCENTS | frozenset(
     _words(
-        "frac dfrac tfrac cfrac sqrt binom dbinom tbinom choose boxed fbox begin end mathbb angle triangle measuredangle odot "
+        "frac dfrac tfrac cfrac sqrt binom dbinom tbinom boxed fbox begin end mathbb angle triangle measuredangle odot "
         "square color left right"
     )
 )
@@ -97,7 +98,7 @@ HEDGES = frozenset(
         "not isn't no never neither nor wrong incorrect false except unless other another maybe perhaps possibly probably might "
         "could cannot can't don't doesn't unknown unclear unsure uncertain anything everything whatever something guess guessing "
         "ignore instead rather but however else either/or don t isn n't between around approximately roughly about least most "
-        "than number numbers greater less more fewer under over above below"
+        "nope excluded excluding rejected fails besides than number numbers greater less more fewer under over above below"
     )
 )
 """Words that take a value back, widen it or compare it: text that holds one is never read as the value alone."""

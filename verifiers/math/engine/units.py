@@ -12,6 +12,7 @@ _words = str.split
 _TABLE = """
 length: m meter metre | 1; cm centimeter centimetre | 1/100; mm millimeter millimetre | 1/1000
 length: km kilometer kilometre | 1000; dm decimeter decimetre | 1/10; nm nanometer | 1/1000000000
+length: micrometer micron | 1/1000000; angstrom | 1/10000000000
 imperial: in inch inche | 1; ft foot feet | 12; yd yard | 36; mi mile | 63360
 morning: am | 1
 afternoon: pm | 1
@@ -27,19 +28,23 @@ pound: £ gbp | 1
 rupee: rs rupee ₹ | 1
 yen: ¥ yen | 1
 speed: mph kph kmh | 1
-force: N newton | 1
-energy: J joule | 1; kJ kilojoule | 1000
+force: N newton | 1; kN | 1000; dyne | 1/100000
+energy: J joule | 1; kJ kilojoule | 1000; erg | 1/10000000
+particle: eV electronvolt | 1; keV | 1000; MeV | 1000000; GeV | 1000000000
 power: W watt | 1; kW kilowatt | 1000
 voltage: V volt | 1
 current: A ampere amp | 1
-frequency: Hz hertz | 1; kHz | 1000
+frequency: Hz hertz | 1; kHz | 1000; MHz | 1000000; GHz | 1000000000
 amount: mol mole | 1
 temperature: K kelvin | 1
 celsius: celsius °C | 1
 fahrenheit: fahrenheit °F | 1
 angle: radian rad | 1
 resistance: ohm | 1
-pressure: Pa pascal | 1; kPa | 1000
+pressure: Pa pascal | 1; kPa | 1000; MPa | 1000000; atm | 101325
+distance: parsec | 1; kpc | 1000; Mpc | 1000000
+charge: coulomb | 1
+field: tesla | 1
 data: byte | 1; bit | 1/8
 """
 
@@ -60,9 +65,14 @@ UNITS: dict[str, tuple[str, Fraction]] = _read(_TABLE)
 NOUNS = frozenset(
     _words(
         "people persons children men women ways way units unit square sq cubic cu squared cubed per times time students fish sheep "
-        "pieces point o'clock dollars years old more left total inches feet mice geese dozen percent votes digits sides cards games"
+        "pieces point o'clock dollars years old more left total inches feet mice geese dozen percent votes digits sides cards games "
+        "cup cups tablespoon teaspoon slice pizza pie cake apple orange item page book coin ball"
     )
 )
+_COUNTS = frozenset(
+    _words("halves thirds fourths fifths sixths eighths tenths hundredths thousandths hundreds thousands millions billions")
+)
+"""They change the number: 5 tenths are not 5."""
 _SPEEDS = {"mph": "mi / h", "kph": "km / h", "kmh": "km / h"}
 """The table only makes them words."""
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
@@ -82,7 +92,7 @@ def is_unit_word(word: str) -> bool:
     return (
         _singular(word) is not None
         or word.lower() in NOUNS
-        or (len(word) > 3 and word.isalpha() and word.endswith("s") and not word.endswith("ss"))
+        or (len(word) > 3 and word.isalpha() and word.endswith("s") and not word.endswith("ss") and word.lower() not in _COUNTS)
     )
 
 
