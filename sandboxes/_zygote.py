@@ -23,7 +23,7 @@ from guerdon.sandboxes.languages import LANGUAGES, Language, available, find, tr
 from guerdon.sandboxes.workers import default_workers
 from guerdon.sandboxes.zygote import RUNGS, Zygote
 
-__all__ = ["ZygoteSandbox", "default_slots"]
+__all__ = ["PYTHON", "ZygoteSandbox", "default_slots", "job_request"]
 
 
 class ZygoteSandbox:

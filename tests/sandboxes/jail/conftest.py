@@ -92,7 +92,10 @@ def reachable_python() -> str:
     return ""
 
 
-@pytest.fixture(scope="session", params=["namespaces", "landlock", "user-namespaces", "user-landlock"])
+_AS_USER = [pytest.param(f"user-{level}", marks=pytest.mark.slow) for level in ("namespaces", "landlock")]  # the same again, for 10 s
+
+
+@pytest.fixture(scope="session", params=["namespaces", "landlock", *_AS_USER])
 def jail(request: pytest.FixtureRequest) -> Iterator[Jail]:
     """A jail of two slots at each rung, skipped where this machine does not have the rung."""
     user, _, level = request.param.rpartition("-")

@@ -83,6 +83,7 @@ def test_a_zygote_killed_while_idle_is_replaced(box: Any) -> None:
     assert {result.status for result in box.run_many([NOTHING] * 4)} == {"ok"}
 
 
+@pytest.mark.slow
 def test_a_stopped_zygote_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fleet, "GRACE_S", 0.3)
     with Zygote(workers=1).start() as box:

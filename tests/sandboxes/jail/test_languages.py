@@ -118,6 +118,7 @@ def test_the_compiler_is_in_a_jail_too(rung: Any) -> None:
 
 
 @pytest.mark.skipif("cpp" not in available(), reason="no C++")
+@pytest.mark.slow
 def test_a_compiler_bomb_is_bounded() -> None:
     limits = Limits(cpu_s=2, wall_s=20, memory_mb=1024, output_kb=65536, disk_mb=64)
     source = "template<int N> struct A { A<N-1> x; A<N-1> y; static const int v = A<N-1>::v + 1; };\nint main() { for (;;) {} }\n"
