@@ -124,6 +124,7 @@ def test_attacks_earn_nothing_and_right_answers_do(guerdon_data: Path, rules: Ma
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_hostile_inputs_are_judged_in_time_and_hold_nobody_up(guerdon_data: Path) -> None:
     """As completions and as references, from a thread, beside an event loop. A killed worker's place is left time to be filled."""
     timeout_s = 1.0
