@@ -503,6 +503,7 @@ def test_a_thousand_kills_leave_nothing_behind(targets: str, children: Any, open
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
     close()
+    others = children().keys()  # of other tests
     doomed = Pool(PoolSpec(f"{targets}:do", workers=2))
     kinds(doomed.map([("sleep", 60)] * 50, 0.01))
     start, fds, memory = time.monotonic(), open_fds(), resident_mb()
@@ -513,4 +514,4 @@ def test_a_thousand_kills_leave_nothing_behind(targets: str, children: Any, open
     assert grown < 10, f"{grown:.1f} MB in {took:.0f} s"
     print(f"1,000 kills: {took:.1f} s, {grown:+.1f} MB, {open_fds() - fds:+d} descriptors")
     doomed.close()
-    assert children() == {}
+    assert children().keys() <= others
