@@ -1,9 +1,10 @@
-"""Conformance checks for your own rewards, verifiers and worker functions, for use in your tests.
+"""Conformance checks for your own rewards, verifiers, worker functions and sandboxes, for use in your tests.
 
 `assert_scores` is a golden table: what each completion must earn. `check_reward` and `check_verifier` hold any object
 to the contract: order, length, purity, pickling, threads, a running event loop, empty, huge and hostile text.
-`check_worker` holds a function meant for the killable pool to its limits. They raise AssertionError that says what is wrong, or return
-None (`check_worker`: the values). They need no test framework.
+`check_worker` holds a function meant for the killable pool to its limits, `check_sandbox` a sandbox to what a verifier
+relies on. They raise AssertionError that says what is wrong, or return None (`check_worker`: the values). They need no
+test framework.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from guerdon.types import Rollout, Status, Verdict
 
-__all__ = ["HOSTILE", "assert_scores", "check_reward", "check_verifier", "check_worker"]
+__all__ = ["HOSTILE", "assert_scores", "check_reward", "check_sandbox", "check_verifier", "check_worker"]
 
 HOSTILE: tuple[str, ...] = (
     "",
@@ -136,6 +137,45 @@ def _lifted(reward: Any) -> Any:
     from guerdon.rewards import Term, from_function
 
     return reward if isinstance(reward, Term) else from_function(reward)
+
+
+_PROGRAMS: tuple[tuple[str, bytes, str], ...] = (
+    ("print(input())", b"echo", "ok"),
+    ("import sys; sys.exit(3)", b"", "nonzero"),
+    ("raise SystemExit(0)", b"", "ok"),
+    ("while True: pass", b"", "timeout"),
+    ("print('x' * 10**8)", b"", "output_limit"),
+    ("print(input())", b"last", "ok"),
+)
+
+
+def check_sandbox(spec: Any) -> None:
+    """Hold a sandbox (its spec, or `pkg.mod:spec`) to what a verifier relies on: one result a job, in order; stdin in and bytes out;
+    exit codes, endless programs and floods of output told apart; nothing left from one run to the next; sync and async alike;
+    and isolation no weaker than the spec demands. It attacks nothing: containment has tests of its own."""
+    import asyncio
+
+    from guerdon.sandboxes import Job, Limits, sandbox
+    from guerdon.sandboxes.base import at_least
+
+    box, limits = sandbox(spec), Limits(cpu_s=1.0, wall_s=5.0)
+    jobs = [Job(source, stdin=stdin, limits=limits) for source, stdin, _ in _PROGRAMS]
+    results = box.run_many(jobs)
+    found = [result.status for result in results]
+    assert found == [status for _, _, status in _PROGRAMS], f"the programs ended as {found}"
+    assert (results[0].stdout, results[-1].stdout) == (b"echo\n", b"last\n"), "stdin or stdout was lost or mixed up"
+    assert results[1].exit_code == 3, f"exit code 3 came back as {results[1].exit_code}"
+    assert results[4].dropped > 0, "a flood of output was not reported"
+    minimum: Any = getattr(spec, "min_isolation", "none")
+    assert all(at_least(result.level, minimum) for result in results), f"a run was isolated less than {minimum}"
+    box.run(Job("import builtins; builtins.print = None; open('/tmp/left', 'w').write('x')", limits=limits))
+    after = box.run(Job("import os; print(os.path.exists('/tmp/left'))", limits=limits))
+    assert after.stdout == b"False\n", f"one run saw what another left: {after}"
+
+    async def twin() -> tuple[bytes, list[bytes]]:
+        return (await box.arun(jobs[0])).stdout, [result.stdout for result in await box.arun_many([jobs[0], jobs[-1]])]
+
+    assert asyncio.run(twin()) == (b"echo\n", [b"echo\n", b"last\n"]), "the async twins give something else"
 
 
 def _key(verdict: Verdict) -> tuple[Any, ...]:

@@ -11,7 +11,8 @@ import pytest
 
 import guerdon.rewards as R
 from guerdon import Rollout, Status, Verdict
-from guerdon.testing import assert_scores, check_reward, check_verifier, check_worker
+from guerdon.sandboxes import Capabilities, Job, RunResult, Zygote
+from guerdon.testing import assert_scores, check_reward, check_sandbox, check_verifier, check_worker
 
 ROWS = [Rollout("4", answer="4"), Rollout("5", answer="4"), Rollout("seven", answer="4"), Rollout("four", answer="four")]
 COUNT = {"calls": 0}
@@ -173,3 +174,32 @@ def test_a_worker_function_is_run_and_its_failures_are_reported() -> None:
     assert check_worker("operator:add", [(1, 2), (3, 4)]) == [3, 7]
     with pytest.raises(AssertionError, match="1 of 2 jobs failed"):
         check_worker("operator:truediv", [(1, 2), (1, 0)])
+
+
+def test_the_default_sandbox_keeps_what_verifiers_rely_on() -> None:
+    check_sandbox(Zygote(workers=2))
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """A sandbox that says every program went well."""
+
+    min_isolation: str = "none"
+
+    def start(self) -> Any:
+        return self
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities("fake", "none", ("python",), slots=1)
+
+    def run_many(self, jobs: Sequence[Job]) -> list[RunResult]:
+        return [RunResult("ok", stdout=job.stdin) for job in jobs]
+
+    def close(self) -> None: ...
+
+    def disown(self) -> None: ...
+
+
+def test_a_sandbox_that_loses_statuses_is_found() -> None:
+    with pytest.raises(AssertionError, match="the programs ended as"):
+        check_sandbox(Forgetful())
