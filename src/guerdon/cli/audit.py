@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from guerdon.cli.audit_math import answers, pairs
+
 if TYPE_CHECKING:
     from guerdon.types import Verdict
 
@@ -96,6 +98,10 @@ class Finding:
 @click.group()
 def audit() -> None:
     """Try to cheat a verifier, before a model does."""
+
+
+audit.add_command(answers)
+audit.add_command(pairs)
 
 
 @audit.command()
