@@ -1,7 +1,7 @@
 """Weighted sums: `0.8 * math_equal() + 0.2 * think_format()`.
 
 A `WeightedSum` keeps its named terms: sums flatten, weights multiply, a name clash raises. A negative weight is legal
-(a penalty). Its total is the weighted sum of the terms that apply to a row; see DESIGN in the docs for abstentions.
+(a penalty). Its total is the weighted sum of the terms that apply to a row; docs/concepts.md says how abstentions enter.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from guerdon.errors import ConfigError, SandboxError
-from guerdon.sandboxes import Done, Failed, Pool, PoolSpec, close, mark, pool, session, until
+from guerdon.sandboxes import Done, Failed, Pool, PoolSpec, _worker, close, mark, pool, session, until
 from guerdon.sandboxes.workers import default_workers
 
 
@@ -133,6 +133,7 @@ def test_the_phase_that_overran_is_reported(two: Pool) -> None:
 
 def test_marking_outside_a_worker_does_nothing() -> None:
     mark("candidate")
+    assert (_worker._phase, _worker.inside()) == ("", False)
 
 
 # other ends
