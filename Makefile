@@ -48,9 +48,10 @@ bench: dev  ## the benchmarks; that of the losses wants make stacks before it
 package: dev  ## build the sdist, the wheel from it, and use the wheel outside the clone
 	$(PY) -m pytest -m slow tests/test_layout.py
 
-stacks:  ## the losses, and against the code of TRL, verl and OpenRLHF; installs torch into .venv-stacks
+stacks:  ## the losses and the adapters against the code of TRL, verl and OpenRLHF; installs torch into .venv-stacks
 	@$(PYTHON) .ci/env.py stacks
 	$(STACKS) -m pytest -m "not slow" tests/backends tests/conformance src/guerdon/backends $(ARGS)
+	@for stack in trl openrlhf verl; do $(STACKS) -m pytest -m "stacks and not slow" tests/stacks/$$stack $(ARGS) || exit 1; done
 
 cover: dev  ## the tests with coverage
 	$(PY) -m coverage run -m pytest -q $(ARGS)

@@ -73,9 +73,9 @@ def install(env: Path, wanted: list[str], alone: list[str]) -> None:
     print(f"installing {len(wanted)} packages and what they need into {env} (once)", flush=True)
     start, partial = time.monotonic(), ENVS / f"{env.name}.{os.getpid()}.partial"
     venv.create(partial, with_pip=True, symlinks=True)
-    pip = [partial / "bin/python", "-m", "pip", "install", "-qq", "-c", CONSTRAINTS]
-    subprocess.run([*pip, *wanted], check=True)
-    if alone:
+    pip = [partial / "bin/python", "-m", "pip", "install", "-qq"]
+    subprocess.run([*pip, "-c", CONSTRAINTS, *wanted], check=True)
+    if alone:  # exact versions, some of them other ones than the constraints'
         subprocess.run([*pip, "--no-deps", *alone], check=True)
     partial.rename(env)
     print(f"installed in {time.monotonic() - start:.0f} s", flush=True)
