@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guerdon.rewards.components import flatten
-from guerdon.types import Status, Verdict, group_ids
+from guerdon.rewards.grading import failed
+from guerdon.types import Rollout, Status, Verdict, group_ids
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["ComponentSummary", "Scores", "make_scores"]
+__all__ = ["ComponentSummary", "Scores", "lost_scores", "make_scores"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,28 @@ def make_scores(reward: Term, batch: Batch) -> Scores:
         groups_N=np.array(group_ids(rollouts), dtype=np.int64),
         num_tokens_N=np.array([math.nan if r.num_tokens is None else r.num_tokens for r in rollouts], dtype=float),
         seconds={c.name: batch.seconds(c.term) for c in components},
+    )
+
+
+def lost_scores(reward: Term, rollouts: Sequence[Rollout], error: BaseException) -> Scores:
+    """The scores of a call that broke as a whole: every component is ERROR on every row, and nothing has a total."""
+    import numpy as np
+
+    components, n = flatten(reward), len(rollouts)
+    lost = failed(reward.name, error)
+    nothing_N = np.full(n, math.nan)
+    return Scores(
+        names=tuple(c.name for c in components),
+        weights_NK=np.tile([1.0 if c.weight is None else c.weight for c in components], (n, 1)),
+        values_NK=np.full((n, len(components)), math.nan),
+        verdicts={c.name: [lost] * n for c in components},
+        valid_N=np.zeros(n, dtype=bool),
+        total_N=nothing_N,
+        outcome_N=nothing_N.copy(),
+        outcomes=[lost] * n,
+        groups_N=np.array(group_ids(rollouts), dtype=np.int64),
+        num_tokens_N=np.array([math.nan if r.num_tokens is None else r.num_tokens for r in rollouts], dtype=float),
+        seconds=dict.fromkeys((c.name for c in components), 0.0),
     )
 
 
