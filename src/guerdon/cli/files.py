@@ -20,17 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from guerdon.backends.rows import Row
 from guerdon.errors import ConfigError, DataError, MissingExtra
 
 __all__ = ["BadRow", "Row", "Source", "check_output", "writing"]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One JSON object of a file. `line` counts from 1 (for Parquet: the row)."""
-
-    line: int
-    data: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
