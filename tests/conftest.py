@@ -6,12 +6,14 @@ import importlib.util
 import os
 import shutil
 import subprocess
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+TESTS = Path(__file__).parent
 DEEP = os.environ.get("GUERDON_DEEP", "") not in ("", "0")
 
 # No deadline and no `too_slow`: both measure the machine. Derandomised: a run depends on the code alone; `make deep` explores.
@@ -28,6 +30,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A test file that cannot be imported fails. --doctest-ignore-import-errors, meant for modules of extras, would skip it."""
+    report = yield
+    if report.skipped and "unable to import module" in str(report.longrepr) and TESTS in collector.path.parents:
+        report.outcome, report.longrepr = "failed", str(report.longrepr)
+    return report
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
