@@ -50,7 +50,7 @@ package: dev  ## build the sdist, the wheel from it, and use the wheel outside t
 
 stacks:  ## the losses and the adapters against the code of TRL, verl and OpenRLHF; installs torch into .venv-stacks
 	@$(PYTHON) .ci/env.py stacks
-	$(STACKS) -m pytest -m "not slow" tests/backends tests/conformance src/guerdon/backends $(ARGS)
+	$(STACKS) -m pytest -m "not slow" tests/backends tests/conformance src/guerdon/backends/grpo $(ARGS)
 	@for stack in trl openrlhf verl; do $(STACKS) -m pytest -m "stacks and not slow" tests/stacks/$$stack $(ARGS) || exit 1; done
 
 cover: dev  ## the tests with coverage

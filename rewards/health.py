@@ -27,7 +27,23 @@ WINDOW = 1024
 FEW = 128
 """A share is of at least so many rows: below, one bad reference in a test would be an alarm."""
 
-_rows: dict[Hashable, deque[str]] = {}
+
+class _Window:
+    """What broke the last rows, or the empty text. Counted as they come and go: doors that score single rows ask after each."""
+
+    def __init__(self) -> None:
+        self.rows: deque[str] = deque()
+        self.count = 0
+
+    def extend(self, rows: list[str]) -> None:
+        for row in rows[-WINDOW:]:
+            self.rows.append(row)
+            self.count += row != ""
+            if len(self.rows) > WINDOW:
+                self.count -= self.rows.popleft() != ""
+
+
+_rows: dict[Hashable, _Window] = {}
 _warned: set[Hashable] = set()
 _lock = threading.Lock()
 
@@ -60,16 +76,17 @@ def watch(reward: Term, scores: Scores, warn_broken: float, max_broken: float) -
         if len(_rows) > 256 and key not in _rows:
             _rows.clear()  # short-lived rewards; what counts is the one being trained on
             _warned.clear()
-        window = _rows.setdefault(key, deque(maxlen=WINDOW))
+        window = _rows.setdefault(key, _Window())
         window.extend(broken)
-        count = sum(1 for reason in window if reason)
-        seen, rows = len(window), max(len(window), FEW)
+        count, seen = window.count, len(window.rows)
+        rows = max(seen, FEW)
         first_warning = count > warn_broken * rows and key not in _warned
         if first_warning:
             _warned.add(key)
         elif count <= warn_broken * rows:
             _warned.discard(key)
-        reasons = Counter(reason for reason in window if reason).most_common(3)
+        alarmed = first_warning or count > max_broken * rows
+        reasons = Counter(reason for reason in window.rows if reason).most_common(3) if alarmed else []
     if count > max_broken * rows:
         raise BrokenRewardError(_message(reward, count, seen, reasons) + "; fix it, or pass max_broken=1.0 to go on")
     if first_warning:
