@@ -2,7 +2,8 @@
 
 Leaves run on the rows their routes need (on all rows when they read the group). Without a deadline sync leaves run in
 the caller's thread; with one, each in a daemon thread of its own, so that a leaf that never returns is left behind and
-only its rows become ERROR. Async leaves share one loop. Nothing here knows what a term means.
+only its rows become ERROR (brief leaves on few rows stay with the caller). Async leaves share one loop. Nothing here knows what a
+term means.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ __all__ = ["Batch", "aevaluate", "evaluate"]
 
 HAND_OVER_S = 0.3
 """A leaf's deadline is this much before the call's (a tenth of the call where that is less). Gathering 1e5 results takes 0.2 s."""
+
+BRIEF_ROWS = 64
+"""Up to so many rows brief leaves run in the caller's thread."""
 
 UNWIND_S = 0.1
 """How long a cancelled async leaf may take to unwind."""
@@ -78,6 +82,11 @@ class _Job:
     rollouts: list[Rollout] = field(default_factory=list)
     out: list[Verdict | None] = field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def brief(self) -> bool:
+        """Whether it may run in the caller's thread under a deadline: for one row a thread costs several times what the check does."""
+        return len(self.rollouts) <= BRIEF_ROWS and self.leaf.is_brief
 
     def fill(self) -> None:
         start = time.perf_counter()
@@ -154,7 +163,7 @@ class Batch:
     def run(self, deadline: float | None) -> None:
         """Run every leaf; return when all are done or the deadline has passed."""
         waiting = [j for j in self.jobs.values() if j.rollouts]
-        later = [j for j in waiting if deadline is not None or j.leaf.is_async]
+        later = [j for j in waiting if j.leaf.is_async or (deadline is not None and not j.brief)]
         futures: list[Future[None]] = []
         try:
             with until(_for_leaves(deadline)):

@@ -55,6 +55,10 @@ class ThinkFormat(Leaf):
         if self.open in self.close or self.close in self.open:
             raise ConfigError(f"{self.name}: one of the tags {self.open!r} and {self.close!r} contains the other")
 
+    @property
+    def is_brief(self) -> bool:
+        return True
+
     def verdicts(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
         return [self._one(r.completion) for r in rollouts]
 
@@ -117,6 +121,10 @@ class Tags(Leaf):
         if len(set(self.names)) < len(self.names):
             raise ConfigError(f"{self.name}: each tag name once, got {', '.join(self.names)}")
 
+    @property
+    def is_brief(self) -> bool:
+        return True
+
     def verdicts(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
         return [self._one(r.completion) for r in rollouts]
 
@@ -168,6 +176,10 @@ class BoxedFormat(Leaf):
     def __post_init__(self) -> None:
         require_name(self.name, "boxed_format")
         _check_flags(self.name, once=self.once)
+
+    @property
+    def is_brief(self) -> bool:
+        return True
 
     def verdicts(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
         return [self._one(strip_reasoning(r.completion)) for r in rollouts]

@@ -43,6 +43,10 @@ class TokenCount(Leaf):
     def reads(self) -> frozenset[str]:
         return frozenset() if self.tokenizer is not None else frozenset({"num_tokens"})
 
+    @property
+    def is_brief(self) -> bool:
+        return self.tokenizer is None
+
     def verdicts(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
         return [n if isinstance(n, Verdict) else Verdict(float(n), Status.SCORED) for n in _counts(self, self.tokenizer, rollouts)]
 
@@ -66,6 +70,10 @@ class _LengthTerm(Leaf):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset() if self.tokenizer is not None else frozenset({"num_tokens"})
+
+    @property
+    def is_brief(self) -> bool:
+        return self.tokenizer is None
 
     @property
     def free(self) -> int:

@@ -142,6 +142,11 @@ class Leaf(Term):
     def is_async(self) -> bool:
         return False
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether a few rows are done in milliseconds, or by the deadline in force, whatever they hold: they need no thread."""
+        return False
+
     async def averdicts(self, rollouts: Sequence[Rollout]) -> list[Verdict]:
         raise TypeError(f"{type(self).__name__} is not async")
 

@@ -54,6 +54,10 @@ class Verified(Leaf):
         return fingerprint(replace(self, verifier=_live(self.verifier)))  # an import string says nothing of what it names
 
     @property
+    def is_brief(self) -> bool:
+        return type(_live(self.verifier)) in _brief_verifiers()
+
+    @property
     def is_async(self) -> bool:
         return hasattr(_live(self.verifier), "ajudge")
 
@@ -66,6 +70,16 @@ class Verified(Leaf):
 
     def outcome_term(self) -> Term | None:
         return self
+
+
+@lru_cache(maxsize=1)
+def _brief_verifiers() -> frozenset[type]:
+    """Those whose work is bounded by their own limits; not a subclass of theirs, which may do anything."""
+    from guerdon.verifiers.choice import ChoiceVerifier
+    from guerdon.verifiers.exact import ExactVerifier
+    from guerdon.verifiers.math import MathVerifier
+
+    return frozenset({ChoiceVerifier, ExactVerifier, MathVerifier})
 
 
 def _live(verifier: Verifier | str) -> Any:
