@@ -9,6 +9,7 @@ import json
 import re
 from typing import Any, NoReturn
 
+from guerdon.sandboxes.asking import BadAnswer
 from guerdon.sandboxes.base import Job, Limits, RunResult, RunStatus
 from guerdon.sandboxes.languages import main_class
 from guerdon.sandboxes.remote import Piston, SandboxFusion
@@ -28,10 +29,6 @@ LANGUAGES: dict[str, tuple[str, str, str]] = {  # name there (SandboxFusion, Pis
 _FUSION_CUT = 196608  # bytes of output it keeps
 _FUSION_PIPE = 131072  # a program stalls on more than two pipes hold, and is then called too slow
 _MEMORY = re.compile(rb"^(?:\w+\.)*_?(?:Array)?MemoryError\b|std::bad_alloc|OutOfMemoryError|heap out of memory", re.MULTILINE)
-
-
-class BadAnswer(ValueError):
-    """An answer that does not follow the service's schema."""
 
 
 class Refused(ValueError):

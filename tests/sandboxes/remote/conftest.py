@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from guerdon.sandboxes import Limits, Piston, SandboxFusion, remote_client
+from guerdon.sandboxes import Limits, Piston, SandboxFusion, asking
 
 from .stub import Service
 
@@ -36,7 +36,7 @@ def kind(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def client(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """Makes live clients of a service, closed after the test."""
-    monkeypatch.setattr(remote_client, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(asking, "_FIRST_PAUSE_S", 0.01)
     made: list[Any] = []
 
     def make(url: str, **options: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from guerdon.errors import ConfigError, MissingExtra, SandboxError
-from guerdon.sandboxes import Job, Limits, Piston, SandboxFusion, registry, remote_client, sandbox, until
+from guerdon.sandboxes import Job, Limits, Piston, SandboxFusion, asking, registry, remote_client, sandbox, until
 
 Make = Callable[..., Any]
 ONE = Job("print(1)")
@@ -188,7 +188,7 @@ def test_nothing_is_left_after_closing(service: Make, kind: Any, open_fds: Calla
 
 @pytest.mark.parametrize("retry_after", [None, "", "soon", "1e999", "-5", "9" * 400, formatdate(2e9)])
 def test_a_pause_is_never_long(retry_after: str | None) -> None:
-    pauses = [remote_client.pause_s(attempt, retry_after) for attempt in range(0, 1000, 99)]
+    pauses = [asking.pause_s(attempt, retry_after) for attempt in range(0, 1000, 99)]
     assert all(0 < pause <= 30.25 for pause in pauses)
 
 
