@@ -11,6 +11,7 @@ from guerdon.rewards.adjust import abstain_if_truncated, by_status, clip, option
 from guerdon.rewards.diversity import distinct, duplicate_penalty
 from guerdon.rewards.format import boxed_format, tags, think_format
 from guerdon.rewards.function import from_function
+from guerdon.rewards.learned import judge, remote
 from guerdon.rewards.length import cosine_length, length_penalty, soft_overlong
 from guerdon.rewards.logic import all_of, any_of, gate
 from guerdon.rewards.repetition import repetition
@@ -43,9 +44,11 @@ __all__ = [
     "gate",
     "instructions",
     "json_schema",
+    "judge",
     "length_penalty",
     "math_equal",
     "optional",
+    "remote",
     "repetition",
     "scale_by_column",
     "soft_overlong",

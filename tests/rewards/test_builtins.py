@@ -18,6 +18,8 @@ from guerdon import Rollout, Verdict
 from guerdon.testing import check_reward
 from guerdon.verifiers.json_schema import JsonSchemaVerifier
 
+from .service_stub import Service
+
 INSTRUCTIONS = {
     "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_words"],
     "kwargs": [{}, {"relation": "at least", "num_words": 2}],
@@ -33,6 +35,8 @@ def bright(rollout: Rollout) -> float:
 def short(completions: list[Any], **kwargs: Any) -> list[float | None]:
     return [None if not c else float(len(c) < 20) for c in completions]
 
+
+SERVICE = Service()  # a thread of this process; the other processes ask it too
 
 LOCAL = ("from_function", "from_trl")  # functions of this module, which another process cannot import
 
@@ -64,6 +68,8 @@ BUILTINS: dict[str, R.Term] = {
     "from_function": R.from_function(bright),
     "verified": R.verified("guerdon.verifiers.exact:ExactVerifier"),
     "from_trl": R.from_trl(short),
+    "judge": R.judge(endpoint=SERVICE.url, model="judge"),
+    "remote": R.remote(SERVICE.url, columns=("answer",), batch_size=4),
     "sum": 0.8 * R.gate(R.math_equal(), on=R.think_format()) + 0.2 * R.think_format() + R.soft_overlong(max_tokens=8, cache=4),
 }
 
