@@ -1,0 +1,147 @@
+"""OpenRLHF's texts as rollouts: the completion out of the query, the answer and columns out of the label.
+
+`query` is what the tokenizer decoded from prompt and completion together, special tokens kept. A prompt does not always survive that
+round trip: a BOS token is put before it, white space moves around special tokens, letters are normalised (NFC), and a prompt that is
+too long has lost its beginning. What still cannot be told apart from its prompt is no rollout: nothing is scored by guesswork. Needs
+neither OpenRLHF nor torch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from guerdon.types import Rollout
+
+__all__ = ["END_TOKENS", "column_names", "completion_of", "rollout_of", "split_label", "without_end"]
+
+END_TOKENS: tuple[str, ...] = (
+    "</s>",  # Llama 2, Mistral
+    "<|im_end|>",  # ChatML: Qwen
+    "<|endoftext|>",  # GPT-2, Qwen, Phi
+    "<|eot_id|>",  # Llama 3
+    "<|end_of_text|>",  # Llama 3, Granite
+    "<|eom_id|>",  # Llama 3, before a tool's turn
+    "<|eot|>",  # Llama 4
+    "<eos>",  # Gemma
+    "<end_of_turn>",  # Gemma
+    "<|end|>",  # Phi
+    "<|return|>",  # gpt-oss
+    "<｜end▁of▁sentence｜>",  # DeepSeek, with its full-width bars
+    "<|END_OF_TURN_TOKEN|>",  # Command R
+    "[EOS]",
+    "<pad>",
+    "<|pad|>",
+    "[PAD]",
+)
+"""Texts of end-of-sequence and padding tokens: cut from the end of completions, where format terms would otherwise meet them."""
+
+_SPECIAL = re.compile(r"\s*(?:<[^<>\s]{1,40}>|\[[A-Z]{2,12}\])")
+_WORD = re.compile(r"\S+")
+SEEN_OF_PROMPT = 32
+"""A query that begins inside its prompt (OpenRLHF cuts long ones) must share at least so many characters with its end."""
+
+
+def without_end(text: str, end_tokens: tuple[str, ...] = END_TOKENS) -> str:
+    r"""The text without the end tokens at its very end. Blanks are cut only where a token follows or precedes them.
+
+    >>> without_end("\\boxed{4}<|im_end|>\n")
+    '\\boxed{4}'
+    """
+    while (stripped := text.rstrip()).endswith(end_tokens):
+        token = max((t for t in end_tokens if stripped.endswith(t)), key=len)
+        text = stripped[: -len(token)]
+    return text
+
+
+def completion_of(query: str, prompt: str) -> str | None:
+    """What follows the prompt in the query; None where the prompt cannot be found at its beginning.
+
+    >>> completion_of("<s> 2+2? 4", "2+2?"), completion_of("5+5? 10", "2+2?")
+    (' 4', None)
+    """
+    if query.startswith(prompt):
+        return query[len(prompt) :]
+    first = _SPECIAL.match(query)
+    after_bos = query[first.end() :] if first else query
+    for text in (query, after_bos):
+        if (found := _after_words(unicodedata.normalize("NFC", text), unicodedata.normalize("NFC", prompt))) is not None:
+            return found
+    return _after_end_of(query, prompt)
+
+
+def _after_words(query: str, prompt: str) -> str | None:
+    """What follows the prompt if the two agree but for white space. At most as much of it is cut as the prompt ends in."""
+    wanted = "".join(prompt.split())
+    if not wanted:
+        return None
+    seen = 0
+    for word in _WORD.finditer(query):
+        text = word.group()
+        if not wanted.startswith(text, seen):
+            text = text[: len(wanted) - seen]
+            if not wanted.startswith(text, seen):
+                return None
+        seen += len(text)
+        if seen == len(wanted):
+            rest = query[word.start() + len(text) :]
+            blanks = min(len(prompt) - len(prompt.rstrip()), len(rest) - len(rest.lstrip()))
+            return rest[blanks:]
+    return None
+
+
+def _after_end_of(query: str, prompt: str) -> str | None:
+    """What follows the longest end of the prompt that the query begins with."""
+    start = prompt.find(query[:SEEN_OF_PROMPT], 1) if len(query) >= SEEN_OF_PROMPT else -1
+    while start > 0:
+        if query.startswith(prompt[start:]):
+            return query[len(prompt) - start :]
+        start = prompt.find(query[:SEEN_OF_PROMPT], start + 1)
+    return None
+
+
+def column_names(reads: Iterable[str]) -> frozenset[str]:
+    """`answer` and the names of the data columns that a reward reads (`a|b`: either): the keys that make a label an object of columns."""
+    return frozenset({"answer"}.union(*(name.split("|") for name in reads)))
+
+
+def split_label(label: Any, names: frozenset[str] = frozenset({"answer"})) -> tuple[Any, dict[str, Any]]:
+    """Answer and columns. A label that is an object, or its JSON, and has one of the keys `names` holds columns; any other is the answer
+    itself. OpenRLHF's empty label (no `--data.label_key`) is no answer.
+
+    >>> split_label('{"answer": "4", "data_source": "gsm8k"}'), split_label("4"), split_label('{"inputs": ["1"]}')
+    (('4', {'data_source': 'gsm8k'}), ('4', {}), ('{"inputs": ["1"]}', {}))
+    """
+    if label is None or label == "":
+        return None, {}
+    found = label
+    if isinstance(label, str) and label.lstrip()[:1] == "{":
+        try:
+            found = json.loads(label)
+        except (ValueError, RecursionError):  # a plain label that merely starts with a brace
+            return label, {}
+    if isinstance(found, Mapping) and not names.isdisjoint(found):
+        columns = {str(key): value for key, value in found.items()}
+        return columns.pop("answer", None), columns
+    return label, {}
+
+
+def rollout_of(query: Any, prompt: Any, label: Any, names: frozenset[str], end_tokens: tuple[str, ...] = END_TOKENS) -> Rollout | str:
+    """One row as a rollout, or why it is none. Never raises."""
+    try:
+        return _rollout(query, prompt, label, names, end_tokens)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _rollout(query: Any, prompt: Any, label: Any, names: frozenset[str], end_tokens: tuple[str, ...]) -> Rollout | str:
+    if not isinstance(query, str) or not isinstance(prompt, str):
+        return f"expected texts, got a query of type {type(query).__name__} and a prompt of type {type(prompt).__name__}"
+    completion = completion_of(query, prompt)
+    if completion is None:
+        return f"the query does not begin with its prompt (prompt {prompt[:60]!r}, query {query[:60]!r})"
+    answer, columns = split_label(label, names)
+    return Rollout(without_end(completion, end_tokens), prompt, answer, columns=columns)
