@@ -73,7 +73,7 @@ def _advantage(recipe: Recipe, draft: Draft) -> None:
     spec = recipe.advantage
     nearest = replace(spec, eps=1e-4, ddof=1, whiten_eps=1e-8)
     if spec.combine != "sum_first" or nearest not in ESTIMATORS:
-        remedy = "aggregate in the agent (guerdon's AgentExecutor), with estimator dr_grpo" if spec.center == "group" else ""
+        remedy = "aggregate= of guerdon.backends.openrlhf.agent_executor within a group, or its launcher over the batch"
         draft.gap("advantage", f"no estimator with center={spec.center}, scale={spec.scale}, combine={spec.combine}", remedy)
         return
     draft.settings["algo.advantage.estimator"] = ESTIMATORS[nearest]

@@ -18,7 +18,7 @@ __all__ = ["to_trl"]
 
 CLIPPED: Mapping[str, str] = {"sequence_mean": "grpo", "token_mean": "dapo", "token_sum": "dr_grpo", "sequence_sum": "luspo"}
 OWN_LOSS = "train with guerdon's loss (backends.grpo.losses) in TRL's _compute_loss"
-OWN_ADVANTAGE = "let guerdon's reward return finished advantages: TRL uses them unchanged under scale_rewards='none'"
+OWN_ADVANTAGE = "guerdon.backends.trl.advantage_func returns finished advantages, which TRL uses unchanged"
 
 
 def to_trl(recipe: Recipe) -> Translation:

@@ -107,6 +107,10 @@ def _advantage(recipe: Recipe, draft: Draft) -> None:
     spec = recipe.advantage
     gdpo = replace(spec, whiten="token", eps=adv.GDPO_TOKEN.eps) == adv.GDPO_TOKEN
     nearest = adv.GDPO_TOKEN if gdpo and spec.whiten != "none" else replace(spec, eps=1e-6, ddof=1)
+    ours = next((name for name, own in adv.SPECS.items() if own == spec and own.combine == "sum_first"), None)
+    if nearest not in ESTIMATORS and ours is not None:
+        draft.settings["algorithm.adv_estimator"] = f"guerdon_{ours}"  # registered by guerdon.backends.verl.plugin in every worker
+        return
     if nearest not in ESTIMATORS:
         text = f"no adv_estimator with center={spec.center}, scale={spec.scale}, combine={spec.combine}, whiten={spec.whiten}"
         draft.gap("advantage", text, "register one with register_adv_est")
