@@ -53,7 +53,9 @@ def from_trl(prompt: Any, completion: Any, completion_ids: Any = None, **columns
     >>> from_trl("2+2?", [{"role": "assistant", "content": "4"}], [19], solution="4").column("solution")
     '4'
     """
-    ids = None if completion_ids is None else tuple(int(i) for i in completion_ids)
+    ids = None if completion_ids is None else tuple(completion_ids)
+    if ids and type(ids[0]) is not int:  # a tensor's or an array's; int() of every id would cost 1 ms for a long completion
+        ids = tuple(int(i) for i in ids)
     answer = columns.pop("answer", None)
     fields: dict[str, Any] = {"answer": answer, "token_ids": ids, "num_tokens": None if ids is None else len(ids), "columns": columns}
     if isinstance(completion, str):
