@@ -41,9 +41,9 @@ fmt: dev  ## format, and mend what ruff can mend
 deep: dev  ## every test, slow ones too, with many more examples of each property
 	GUERDON_DEEP=1 $(PY) -m pytest $(ARGS)
 
-bench: dev  ## the benchmarks; that of the losses wants make stacks before it
+bench: dev  ## the benchmarks; those of losses, TRL and the server want make stacks before them
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; py=$(PY); \
-	[[ $$file == *losses.py && -x $(STACKS) ]] && py=$(STACKS); $$py $$file || exit 1; done
+	[[ $$file =~ (losses|trl|serve).py && -x $(STACKS) ]] && py=$(STACKS); $$py $$file || exit 1; done
 
 package: dev  ## build the sdist, the wheel from it, and use the wheel outside the clone
 	$(PY) -m pytest -m slow tests/test_layout.py

@@ -23,7 +23,7 @@ from guerdon.errors import GuerdonError
 __all__ = ["main"]
 
 
-_COMMANDS = ("audit", "demo", "doctor", "filter", "recipes", "score")
+_COMMANDS = ("audit", "demo", "doctor", "filter", "recipes", "score", "serve")
 """Each in the module of its name, imported when it is asked for: all of them together cost 30 ms."""
 
 
