@@ -10,12 +10,12 @@ import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from guerdon.abstention import OnAbstain
 from guerdon.backends.door import as_reward, ascore_safely, require_outcome
-from guerdon.backends.openrlhf.answers import ABSTAINED, TOTAL, Answers
+from guerdon.backends.openrlhf.answers import ABSTAINED, TOTAL, Answers, check_fill
 from guerdon.backends.openrlhf.launcher import SETTINGS
 from guerdon.backends.openrlhf.reward_file import DEADLINE_S, absolute, check_deadline, check_end_tokens
 from guerdon.backends.openrlhf.rows import END_TOKENS, column_names, split_label, without_end
@@ -84,7 +84,7 @@ def make_scorer(
         raise ConfigError(
             f"{where}: the launcher aggregates already, over the whole batch: leave aggregate= out, or train without the launcher"
         )
-    return GroupScorer(term, spec, check_deadline(deadline_s), on_abstain, check_end_tokens(end_tokens))
+    return GroupScorer(term, spec, check_deadline(deadline_s), check_fill(on_abstain, where), check_end_tokens(end_tokens))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +118,17 @@ class GroupScorer:
         if self.spec is not None:
             for flat, total in zip(logs, rewards, strict=True):
                 flat[TOTAL] = total
-            rewards = self._advantages(rows, scores)
+            rewards = self._advantages(rows, scores, valid)
         no_outcome = _mean([outcome for outcome in outcomes if not math.isnan(outcome)]) or 0.0
         correct = [no_outcome if math.isnan(outcome) else outcome for outcome in outcomes]
         return [{"reward": r, "scores": c, "extra_logs": flat} for r, c, flat in zip(rewards, correct, logs, strict=True)]
 
-    def _advantages(self, rows: Sequence[Rollout | str], scores: Scores) -> list[float]:
-        try:
-            found = scores.advantages(self.spec).tolist()
+    def _advantages(self, rows: Sequence[Rollout | str], scores: Scores, valid: Sequence[bool]) -> list[float]:
+        import numpy as np
+
+        kept_N = np.array([ok for row, ok in zip(rows, valid, strict=True) if isinstance(row, Rollout)], dtype=bool)
+        try:  # values too large for OpenRLHF are none, also where guerdon could count with them
+            found = replace(scores, valid_N=kept_N).advantages(self.spec).tolist()
         except Exception as error:  # values beyond any use
             log.error("reward %r: no advantages for a group: %s: %s", self.reward.name, type(error).__name__, error)
             found = [0.0] * len(scores)

@@ -1,6 +1,7 @@
 """What both doors to OpenRLHF answer for a row: finite floats under constant keys, and a log line for the first of each fault.
 
-Nothing here scores. OpenRLHF makes float32 tensors of the values, so a number that is finite only in double precision is not one here.
+Nothing here scores. OpenRLHF makes float32 tensors of the values and squares them, so a number that is finite only in double precision
+is not one here.
 """
 
 from __future__ import annotations
@@ -16,23 +17,31 @@ from guerdon.rewards.scores import lost_scores
 from guerdon.types import Rollout, Status, Verdict
 
 if TYPE_CHECKING:
+    from guerdon.abstention import OnAbstain
     from guerdon.rewards.scores import Scores
     from guerdon.rewards.term import Term
 
-__all__ = ["ABSTAINED", "LARGEST", "TOTAL", "Answers", "weight_key"]
+__all__ = ["ABSTAINED", "LARGEST", "TOTAL", "Answers", "check_fill", "weight_key"]
 
 log = logging.getLogger("guerdon")
 
 ABSTAINED = f"{PREFIX}abstained"
 TOTAL = f"{PREFIX}total"
 """Where the reward goes when its place is taken by an advantage."""
-LARGEST = 3.4e38
-"""Magnitudes above it are infinite in float32."""
+LARGEST = 1e18
+"""OpenRLHF's statistics square rewards in float32: anything larger would become infinite there, and NaN for the rest of its group."""
 
 
 def weight_key(name: str) -> str:
     """Where a component that is weighted row by row (`R.by_column`) says its weight."""
     return f"{PREFIX}{name}/weight"
+
+
+def check_fill(on_abstain: OnAbstain, where: str) -> OnAbstain:
+    """ConfigError for a fill value that float32 statistics cannot bear."""
+    if abs(on_abstain.value) > LARGEST:
+        raise ConfigError(f"{where}: on_abstain expects a value within {LARGEST:g}, as OpenRLHF squares rewards, got {on_abstain.value!r}")
+    return on_abstain
 
 
 class Answers:
@@ -54,7 +63,7 @@ class Answers:
         self._lost = {**flat_row(scores, 0), **dict.fromkeys(own, 0.0)}
 
     def row(self, scores: Scores, row: int) -> dict[str, float]:
-        """The logs of one row. A value out of float32's range counts as one that was not scored, and the row as abstained."""
+        """The logs of one row. A value beyond LARGEST counts as one that was not scored, and the row as abstained."""
         flat = flat_row(scores, row)
         for k, key in self.routed:
             flat[key] = float(scores.weights_NK[row, k])

@@ -208,12 +208,16 @@ def advantages_of(experiences: Sequence[Any], settings: Settings, n: int) -> lis
                 f"guerdon's launcher: the rollouts carry no {key!r}; they have {', '.join(there)}: --guerdon.reward must be the "
                 "reward that the reward file, server or agent uses"
             )
-    values_NK = np.stack([np.where(column(f"{PREFIX}{k}/scored") > 0, column(f"{PREFIX}{k}"), math.nan) for k in settings.weights], axis=1)
-    weights_NK = np.stack([np.full(len(index), w) if w is not None else column(weight_key(k)) for k, w in settings.weights.items()], axis=1)
+    spec, named = spec_of(settings.advantage, SETTINGS), settings.weights.items()
+    values: Any
+    if spec.combine == "sum_first":  # sums of float32 components tell totals apart that are equal, and ranks make much of it
+        values, weights = np.concatenate([e.rewards.reshape(-1).float().numpy() for e in experiences]).astype(float), None
+    else:
+        values = np.stack([np.where(column(f"{PREFIX}{k}/scored") > 0, column(f"{PREFIX}{k}"), math.nan) for k, _ in named], axis=1)
+        weights = np.stack([np.full(len(index), w) if w is not None else column(weight_key(k)) for k, w in named], axis=1)
     tokens_N = np.concatenate([e.action_mask.sum(-1).reshape(-1).numpy() for e in experiences]).astype(float)
     groups = [i // n for i in index]
-    spec = spec_of(settings.advantage, SETTINGS)
-    found = advantages(values_NK, groups, weights_NK, spec, valid_N=column(ABSTAINED) == 0, num_tokens_N=tokens_N).tolist()
+    found = advantages(values, groups, weights, spec, valid_N=column(ABSTAINED) == 0, num_tokens_N=tokens_N).tolist()
     at = iter(found)
     return [[next(at) for _ in e.index] for e in experiences]
 

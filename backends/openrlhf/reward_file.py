@@ -16,7 +16,7 @@ from typing import Any
 
 from guerdon.abstention import OnAbstain
 from guerdon.backends.door import as_reward, refuse_reads, require_outcome, score_safely
-from guerdon.backends.openrlhf.answers import ABSTAINED, Answers
+from guerdon.backends.openrlhf.answers import ABSTAINED, Answers, check_fill
 from guerdon.backends.openrlhf.rows import END_TOKENS, column_names, rollout_of
 from guerdon.errors import ConfigError
 from guerdon.rewards.term import Term
@@ -118,7 +118,8 @@ def reward_func_from(
             f"reward_func_from: expected on_abstain=OnAbstain('fill', value), got {policy!r}: OpenRLHF needs a number for every row, "
             f"and an exception costs the whole micro-batch its rewards; to leave rows out of their group's statistics {_AGENT}"
         )
-    return RewardFunc(reward, check_deadline(deadline_s), on_abstain, check_end_tokens(end_tokens))
+    fill = check_fill(on_abstain, "reward_func_from")
+    return RewardFunc(reward, check_deadline(deadline_s), fill, check_end_tokens(end_tokens))
 
 
 def absolute(spec: str, caller: str | None) -> str:
@@ -139,8 +140,8 @@ def check_deadline(deadline_s: float) -> float:
 
 
 def check_end_tokens(end_tokens: Sequence[str]) -> tuple[str, ...]:
-    """ConfigError for a text, whose letters would pass for tokens, and for empty tokens."""
-    tokens = (end_tokens,) if isinstance(end_tokens, str) else tuple(end_tokens)
-    if isinstance(end_tokens, str) or not all(isinstance(token, str) and token.strip() for token in tokens):
+    """ConfigError for what is no list, a text among them, whose letters would pass for tokens, and for empty tokens."""
+    listed = isinstance(end_tokens, Sequence) and not isinstance(end_tokens, str)
+    if not listed or not all(isinstance(token, str) and token.strip() for token in end_tokens):
         raise ConfigError(f"end_tokens: expected a list of texts such as ['</s>'], got {end_tokens!r:.80}")
-    return tokens
+    return tuple(end_tokens)

@@ -1,9 +1,9 @@
 """OpenRLHF's texts as rollouts: the completion out of the query, the answer and columns out of the label.
 
 `query` is what the tokenizer decoded from prompt and completion together, special tokens kept. A prompt does not always survive that
-round trip: a BOS token is put before it, white space moves around special tokens, letters are normalised (NFC), and a prompt that is
-too long has lost its beginning. What still cannot be told apart from its prompt is no rollout: nothing is scored by guesswork. Needs
-neither OpenRLHF nor torch.
+round trip: a BOS token is put before it, white space moves around special tokens, letters are normalised (NFC), an image's token is
+repeated, and a prompt that is too long has lost its beginning. What still cannot be told apart from its prompt is no rollout: nothing is
+scored by guesswork. Needs neither OpenRLHF nor torch.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ END_TOKENS: tuple[str, ...] = (
 
 _SPECIAL = re.compile(r"\s*(?:<[^<>\s]{1,40}>|\[[A-Z]{2,12}\])")
 _WORD = re.compile(r"\S+")
+_IMAGES = re.compile(r"(<[^<>\s]{0,40}(?:image|img|video|audio)[^<>\s]{0,40}>)(?:\1)+", re.IGNORECASE)
+_LIKE_JSON = re.compile(r"""\{\s*(?:"[^"]{0,200}"|'[^']{0,200}')\s*:""")
 SEEN_OF_PROMPT = 32
-"""A query that begins inside its prompt (OpenRLHF cuts long ones) must share at least so many characters with its end."""
+"""A query that begins inside its prompt (OpenRLHF cuts long ones) must share at least so many letters with its end."""
 
 
 def without_end(text: str, end_tokens: tuple[str, ...] = END_TOKENS) -> str:
@@ -65,41 +67,44 @@ def completion_of(query: str, prompt: str) -> str | None:
     """
     if query.startswith(prompt):
         return query[len(prompt) :]
-    first = _SPECIAL.match(query)
-    after_bos = query[first.end() :] if first else query
-    for text in (query, after_bos):
-        if (found := _after_words(unicodedata.normalize("NFC", text), unicodedata.normalize("NFC", prompt))) is not None:
+    query, prompt = unicodedata.normalize("NFC", query), unicodedata.normalize("NFC", prompt)
+    first, wanted, blanks = _SPECIAL.match(query), _letters(prompt), len(prompt) - len(prompt.rstrip())
+    for text in (query, query[first.end() :] if first else query):
+        if wanted and (found := _after_letters(text, wanted, blanks)) is not None:
             return found
-    return _after_end_of(query, prompt)
+    if (once := _IMAGES.sub(r"\1", query)) != query:
+        found = completion_of(once, _IMAGES.sub(r"\1", prompt))
+        return found if found is not None and query.endswith(found) else None
+    return _after_end_of(query.lstrip("\ufffd"), wanted, blanks)  # a cut may have gone through a letter
 
 
-def _after_words(query: str, prompt: str) -> str | None:
-    """What follows the prompt if the two agree but for white space. At most as much of it is cut as the prompt ends in."""
-    wanted = "".join(prompt.split())
-    if not wanted:
-        return None
+def _letters(text: str) -> str:
+    """The text without white space."""
+    return "".join(text.split())
+
+
+def _after_letters(query: str, wanted: str, blanks: int) -> str | None:
+    """What follows these letters if the query begins with them, white space aside, and without so many blanks."""
     seen = 0
     for word in _WORD.finditer(query):
-        text = word.group()
+        text = word.group()[: len(wanted) - seen]
         if not wanted.startswith(text, seen):
-            text = text[: len(wanted) - seen]
-            if not wanted.startswith(text, seen):
-                return None
+            return None
         seen += len(text)
         if seen == len(wanted):
             rest = query[word.start() + len(text) :]
-            blanks = min(len(prompt) - len(prompt.rstrip()), len(rest) - len(rest.lstrip()))
-            return rest[blanks:]
+            return rest[min(blanks, len(rest) - len(rest.lstrip())) :]
     return None
 
 
-def _after_end_of(query: str, prompt: str) -> str | None:
-    """What follows the longest end of the prompt that the query begins with."""
-    start = prompt.find(query[:SEEN_OF_PROMPT], 1) if len(query) >= SEEN_OF_PROMPT else -1
+def _after_end_of(query: str, wanted: str, blanks: int) -> str | None:
+    """What follows the longest end of the prompt's letters that the query begins with: none of its examples is left over."""
+    seen = _letters(query)
+    start = wanted.find(seen[:SEEN_OF_PROMPT], 1) if len(seen) >= SEEN_OF_PROMPT else -1
     while start > 0:
-        if query.startswith(prompt[start:]):
-            return query[len(prompt) - start :]
-        start = prompt.find(query[:SEEN_OF_PROMPT], start + 1)
+        if seen.startswith(wanted[start:]):
+            return _after_letters(query, wanted[start:], blanks)
+        start = wanted.find(seen[:SEEN_OF_PROMPT], start + 1)
     return None
 
 
@@ -110,21 +115,22 @@ def column_names(reads: Iterable[str]) -> frozenset[str]:
 
 def split_label(label: Any, names: frozenset[str] = frozenset({"answer"})) -> tuple[Any, dict[str, Any]]:
     """Answer and columns. A label that is an object, or its JSON, and has one of the keys `names` holds columns; any other is the answer
-    itself. OpenRLHF's empty label (no `--data.label_key`) is no answer.
+    itself, objects as objects: a check that wants text then says BAD_REFERENCE, where it would find every completion wrong against the
+    JSON of an object under another key. OpenRLHF's empty label (no `--data.label_key`) is no answer, nor is broken JSON.
 
     >>> split_label('{"answer": "4", "data_source": "gsm8k"}'), split_label("4"), split_label('{"inputs": ["1"]}')
-    (('4', {'data_source': 'gsm8k'}), ('4', {}), ('{"inputs": ["1"]}', {}))
+    (('4', {'data_source': 'gsm8k'}), ('4', {}), ({'inputs': ['1']}, {}))
     """
-    if label is None or label == "":
-        return None, {}
-    found = label
-    if isinstance(label, str) and label.lstrip()[:1] == "{":
-        try:
-            found = json.loads(label)
-        except (ValueError, RecursionError):  # a plain label that merely starts with a brace
-            return label, {}
-    if isinstance(found, Mapping) and not names.isdisjoint(found):
-        columns = {str(key): value for key, value in found.items()}
+    if isinstance(label, str):
+        if not label:
+            return None, {}
+        if label.lstrip()[:1] == "{":
+            try:
+                label = json.loads(label)
+            except (ValueError, RecursionError):  # or a plain label that merely starts with a brace
+                return None if _LIKE_JSON.match(label.lstrip()) else label, {}
+    if isinstance(label, Mapping) and not names.isdisjoint(label):
+        columns = {str(key): value for key, value in label.items()}
         return columns.pop("answer", None), columns
     return label, {}
 

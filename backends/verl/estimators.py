@@ -29,7 +29,8 @@ class Estimator:
     a KL penalty in the reward the mark is lost, and the row counts with its penalty alone. Groups are verl's `uid`. A session of
     several outputs counts once for each of them.
 
-    Raises ConfigError for a spec that normalises components: verl gives an estimator the total.
+    Raises ConfigError for a spec that normalises components: verl gives an estimator the total. Called, it raises it where the std of
+    the group is asked for and `algorithm.norm_adv_by_std_in_grpo` is off.
     """
 
     spec: AdvantageSpec
@@ -44,10 +45,16 @@ class Estimator:
         """Advantages and returns, both of shape (rows, tokens) and the same."""
         import torch
 
+        if self.spec.scale == "group" and config is not None and config.get("norm_adv_by_std_in_grpo", True) is False:
+            raise ConfigError(
+                "algorithm.norm_adv_by_std_in_grpo=False is for verl's own grpo, and this estimator divides by the std: "
+                "use algorithm.adv_estimator=guerdon_dr_grpo"
+            )
         with torch.no_grad():
             rewards_N = token_level_rewards.double().sum(dim=-1)
             tokens_N = response_mask.sum(dim=-1)
-            valid_N = (tokens_N > 0) & ~(token_level_rewards == ABSTAINED).any(dim=-1)
+            mark = torch.tensor(ABSTAINED, dtype=token_level_rewards.dtype)  # 0 in float16, where it is lost
+            valid_N = (tokens_N > 0) & ~((token_level_rewards == mark.item()) & (token_level_rewards != 0)).any(dim=-1)
             found = advantages(
                 rewards_N.cpu().numpy(), index, spec=self.spec, valid_N=valid_N.cpu().numpy(), num_tokens_N=tokens_N.double().cpu().numpy()
             )
@@ -106,4 +113,4 @@ def gdpo_overrides(reward: Term | str) -> list[str]:
 
 def _quoted(key: str) -> str:
     """As an element of a Hydra list."""
-    return key if re.fullmatch(r"[\w./-]+", key) else "'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return key if re.fullmatch(r"[\w./-]+", key, re.ASCII) else "'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from guerdon.backends.verl.score import RowReward, plain
+from guerdon.backends.verl.rows import plain, rollout_of
+from guerdon.backends.verl.score import RowReward
 from guerdon.errors import ConfigError, MissingInput
-from guerdon.rollouts import from_verl, prompt_of
+from guerdon.rollouts import prompt_of
 from guerdon.types import Rollout
 
 __all__ = ["GuerdonRewardManager"]
@@ -77,8 +78,7 @@ class GuerdonRewardManager(RewardManagerBase):
         extra |= {"num_turns": extra.get("__num_turns__"), "rollout_reward_scores": extra.get("reward_scores") or {}}
         if "raw_prompt" in columns:
             extra["prompt"] = prompt_of(plain(columns["raw_prompt"]))
-        reference = plain(columns["reward_model"])["ground_truth"]
-        rollout = from_verl(plain(columns["data_source"]), text, reference, extra)
+        rollout = rollout_of(columns["data_source"], text, columns["reward_model"]["ground_truth"], extra)
         cut = None if self.max_tokens is None else len(ids) >= self.max_tokens and ids[-1] not in self.special
         return replace(rollout, token_ids=tuple(ids), num_tokens=len(ids), truncated=cut)
 

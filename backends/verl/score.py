@@ -7,19 +7,19 @@ arguments. Nothing here imports verl or torch.
 from __future__ import annotations
 
 import logging
-import math
+import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from guerdon.abstention import OnAbstain
 from guerdon.backends.door import PREFIX, as_reward, ascore_safely, flat_keys, flat_row, refuse_reads, score_safely
+from guerdon.backends.verl.rows import plain, rollout_of
 from guerdon.errors import ConfigError
 from guerdon.rewards.scores import Scores, lost_scores
-from guerdon.rewards.term import Term
-from guerdon.rollouts import from_verl
+from guerdon.rewards.term import Term, finite
 from guerdon.types import Rollout
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "acompute_score_from",
     "compute_score",
     "compute_score_from",
-    "plain",
 ]
 
 log = logging.getLogger("guerdon")
@@ -80,14 +79,27 @@ class RowReward:
             object.__setattr__(self, "reward", _absolute(self.reward))
         term = as_reward(self.reward, self.WHERE)
         refuse_reads(term, self.WHERE, self.LACKS)
-        if not 0 < self.deadline_s < math.inf:
-            raise ConfigError(f"{self.WHERE}: deadline_s expects finite seconds above 0, got {self.deadline_s!r}")
-        if not isinstance(self.on_abstain, OnAbstain):
-            raise ConfigError(f"{self.WHERE}: on_abstain expects an OnAbstain, got {self.on_abstain!r}; write OnAbstain('fill', -1.0)")
+        self._check_options()
         object.__setattr__(self, "_term", term)
         outcome = () if term.outcome_term() is None else ("acc",)
         flat = (key for key in flat_keys(term) if not (self.brief and _is_detail(key)))
         object.__setattr__(self, "_keys", ("score", *outcome, *flat))
+
+    def _check_options(self) -> None:
+        def expects(name: str, what: str) -> NoReturn:
+            raise ConfigError(f"{self.WHERE}: {name} expects {what}, got {getattr(self, name)!r:.80}")
+
+        deadline_s, share = finite(self.deadline_s), finite(self.max_broken)
+        if deadline_s is None or deadline_s <= 0:
+            expects("deadline_s", "finite seconds above 0")
+        if not isinstance(self.on_abstain, OnAbstain):
+            expects("on_abstain", "an OnAbstain, such as OnAbstain('fill', -1.0)")
+        if abs(self.on_abstain.value) > LARGEST:
+            expects("on_abstain", f"a value within {LARGEST:g}, as verl squares rewards in float32")
+        if share is None or not 0.0 <= share <= 1.0:
+            expects("max_broken", "a share in 0..1")
+        if not isinstance(self.brief, bool):
+            expects("brief", "true or false")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, f.name) for f in fields(self))
@@ -181,23 +193,7 @@ class ComputeScore(RowReward):
 
 
 def _rollout(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any, columns: Mapping[str, Any]) -> Rollout:
-    extra = {**columns, **plain(extra_info or {})}
-    return from_verl(plain(data_source), solution_str, plain(ground_truth), extra)
-
-
-def plain(value: Any) -> Any:
-    """A copy with Python's containers and numbers in place of numpy's and torch's. Other objects stay.
-
-    >>> plain({"tests": ({"inputs": ["1"]},)})
-    {'tests': [{'inputs': ['1']}]}
-    """
-    if value is None or type(value) in (str, int, float, bool):
-        return value
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return plain(value.tolist()) if hasattr(value, "tolist") else value
+    return rollout_of(data_source, solution_str, ground_truth, {**columns, **plain(extra_info or {})})
 
 
 def _absolute(reward: str) -> str:
@@ -271,7 +267,17 @@ async def acompute_score(data_source: Any, solution_str: str, ground_truth: Any,
 
 def _split(kwargs: Mapping[str, Any]) -> tuple[ComputeScore, dict[str, Any]]:
     options = tuple((key, value) for key, value in kwargs.items() if key in _OPTIONS)
-    return _built(options), {key: value for key, value in kwargs.items() if key not in _OPTIONS}
+    try:
+        hash(options)
+    except TypeError:
+        raise ConfigError(f"verl's compute_score: reward_kwargs expects plain values, got {dict(options)!r:.200}") from None
+    with _building:
+        score = _built(options)
+    return score, {key: value for key, value in kwargs.items() if key not in _OPTIONS}
+
+
+_building = threading.RLock()
+"""The first rows come in several threads at once, and a file must not be looked into while another thread still runs it."""
 
 
 @lru_cache(maxsize=64)

@@ -153,12 +153,20 @@ def test_or_no_advantage_and_their_total_apart() -> None:
     assert [row["extra_logs"]["guerdon/total"] for row in found] == [10.0, 2.0, 6.0, 6.0]
 
 
-@pytest.mark.filterwarnings("ignore:reward .* could not be scored:RuntimeWarning")
-def test_a_value_beyond_float32_takes_no_part() -> None:
-    reward = R.math_equal() + R.from_function(lambda r: 1e305 if "4" in r.completion else 0.0, name="size")
-    found = settle(ROWS[:2], "gopo", reward=reward)
-    assert all(abs(row["reward"]) <= 2.0 for row in found)
-    assert found[0]["extra_logs"]["guerdon/abstained"] == 1.0
+@pytest.mark.parametrize("huge", [1e20, 1e39, 1e100, 1e305])
+@pytest.mark.parametrize("aggregate", [None, "gopo", "dr_grpo", "gdpo,whiten=none"])
+def test_a_value_beyond_float32_takes_no_part(huge: float, aggregate: str | None) -> None:
+    reward = R.math_equal() + R.from_function(lambda r: huge if "!" in r.completion else len(r.completion), name="size")
+    rows = [*ROWS[:2], Rollout("\\boxed{4}!", answer="4", group=0)]
+    *others, lost = [row["reward"] for row in settle(rows, aggregate, reward=reward)]
+    assert others == [row["reward"] for row in settle(rows[:2], aggregate, reward=reward)]
+    assert lost == (sum(others) / 2 if aggregate is None else 0.0)
+    assert settle(rows, aggregate, reward=reward)[2]["extra_logs"]["guerdon/abstained"] == 1.0
+
+
+def test_a_fill_value_beyond_float32_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"within 1e\+18"):
+        settle(ROWS, on_abstain=OnAbstain("drop", 1e39))
 
 
 class Tokenizer:

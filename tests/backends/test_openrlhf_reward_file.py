@@ -59,6 +59,24 @@ def test_policies_that_this_door_cannot_keep_are_refused(policy: Any) -> None:
         reward_func_from(R.math_equal(), on_abstain=policy)
 
 
+@pytest.mark.parametrize("value", [1e39, -1e19])
+def test_a_fill_value_that_float32_cannot_bear_is_refused(value: float) -> None:
+    with pytest.raises(ConfigError, match=r"within 1e\+18"):
+        reward_func_from(R.math_equal(), on_abstain=OnAbstain("fill", value))
+
+
+@pytest.mark.parametrize("end_tokens", ["</s>", [""], [" "], [2], 2, None])
+def test_end_tokens_that_are_none_are_refused(end_tokens: Any) -> None:
+    with pytest.raises(ConfigError, match="end_tokens: expected a list of texts"):
+        reward_func_from(R.math_equal(), end_tokens=end_tokens)
+
+
+@pytest.mark.parametrize("label", ['{"solution": "4"}', {"solution": "4"}, "{'answer': '4'}", '{"answer": "4"', ["4"]])
+def test_a_label_that_holds_no_answer_is_counted_never_a_wrong_answer(label: Any) -> None:
+    logs = one(reward_func_from(R.math_equal() + 0.5 * R.exact()), label=label)["extra_logs"]
+    assert (logs["guerdon/abstained"], logs["guerdon/rows/bad_reference"]) == ([1.0], [1.0])
+
+
 def test_a_reward_without_outcome_is_refused() -> None:
     with pytest.raises(ConfigError, match="outcome"):
         reward_func_from(R.boxed_format())
@@ -132,7 +150,7 @@ def test_unlabelled_data_has_no_reference() -> None:
 
 @pytest.mark.filterwarnings("ignore:reward .* could not be scored:RuntimeWarning")
 @pytest.mark.parametrize(
-    "bad", [math.nan, math.inf, -math.inf, 1e39, -1e300, 10**400, "1", RuntimeError("x"), SystemExit(1), MemoryError()]
+    "bad", [math.nan, math.inf, -math.inf, 1e20, 1e39, -1e300, 10**400, "1", RuntimeError("x"), SystemExit(1), MemoryError()]
 )
 def test_no_value_and_no_exception_of_a_term_reaches_the_trainer(bad: Any) -> None:
     def f(rollout: Rollout) -> Any:

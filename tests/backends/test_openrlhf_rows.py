@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +39,9 @@ FEW_SHOT = "Q: 1+1? A: \\boxed{2}\n\nQ: 2+2? A: \\boxed{4}\n\nQ: 3+3? A:"
         (unicodedata.normalize("NFC", "naïve? ") + "4", unicodedata.normalize("NFD", "naïve? "), "4"),
         (FEW_SHOT + " \\boxed{6}", FEW_SHOT, " \\boxed{6}"),
         (FEW_SHOT[9:] + " \\boxed{6}", FEW_SHOT, " \\boxed{6}"),  # OpenRLHF cut the beginning of a long prompt
+        ("\ufffd" + FEW_SHOT[9:] + " 6", "é" + FEW_SHOT, " 6"),  # in the middle of a letter
+        ("<|image_pad|>" * 9 + "Q? 4", "<|image_pad|>Q?", " 4"),  # one token an image in the prompt, as many as it takes in the query
+        ("<s><image><image> Q <image><image> 4", "<image> Q <image>", " 4"),
     ],
 )
 def test_the_completion_is_what_follows_the_prompt(query: str, prompt: str, expected: str) -> None:
@@ -55,6 +59,8 @@ def test_the_completion_is_what_follows_the_prompt(query: str, prompt: str, expe
         ("A: 6", "Q: 1\nA: 6"),  # too little of the prompt to be sure
         ("completely different", FEW_SHOT),
         ("   ", "\n\n\n"),
+        ("<|image_pad|><|image_pad|>Q? 4", "<|image_pad|>P?"),
+        ("<image><image><image>Q <image><image>", "<image>Q"),  # the completion would lose an image
     ],
 )
 def test_a_query_that_does_not_begin_with_its_prompt_gives_nothing(query: str, prompt: str) -> None:
@@ -73,6 +79,21 @@ def test_no_part_of_the_prompt_is_ever_taken_for_the_completion(words: list[str]
     found = completion_of(bos + other.join(words) + completion, one.join(words))
     assert found is not None
     assert found.strip() == completion
+
+
+@given(WORDS, BLANKS, BLANKS, st.integers(0, 200))
+def test_nor_of_a_prompt_that_was_cut(words: list[str], one: str, other: str, cut: int) -> None:
+    """Whether or not its blanks moved too, and however often the prompt repeats itself."""
+    prompt = [*words, *words[:-1], "and now the last of the questions: 3+3? A:"]
+    found = completion_of(other.join(prompt)[cut:] + " so it is 6", one.join(prompt))
+    assert found is None or found.strip() == "so it is 6"
+
+
+@pytest.mark.parametrize("moved", ["", " "])
+def test_an_example_that_asks_the_same_is_not_where_a_cut_prompt_ends(moved: str) -> None:
+    question = "Question: what is two plus two, please?\nAnswer:"
+    prompt = f"{question} \\boxed{{4}}\n<|end|>\n{question}"
+    assert completion_of(prompt[3:].replace("<|end|>", f"{moved}<|end|>") + " 5", prompt) == " 5"
 
 
 @pytest.mark.parametrize("token", END_TOKENS)
@@ -101,7 +122,8 @@ def test_other_end_tokens_replace_the_usual_ones() -> None:
         ('{"answer": "4", "level": 3}', ANSWER, "4", {"level": 3}),
         (' {"answer": ["4"]}', ANSWER, ["4"], {}),
         ({"answer": "4", "level": 3}, ANSWER, "4", {"level": 3}),
-        ('{"x": 1}', ANSWER, '{"x": 1}', {}),  # an answer that is JSON
+        ('{"x": 1}', ANSWER, {"x": 1}, {}),  # an answer that is an object: tests, a schema
+        ('{"any_of": ["4", "four"]}', ANSWER, {"any_of": ["4", "four"]}, {}),
         ("{1, 2}", ANSWER, "{1, 2}", {}),  # a set
         ("{" * 100_000, ANSWER, "{" * 100_000, {}),
         ('{"tests": [1]}', frozenset({"answer", "tests"}), None, {"tests": [1]}),
@@ -112,6 +134,21 @@ def test_a_label_is_an_answer_or_an_object_of_columns(
     label: object, names: frozenset[str], answer: object, columns: dict[str, object]
 ) -> None:
     assert split_label(label, names) == (answer, columns)
+
+
+@pytest.mark.parametrize("label", ['{"answer": "4"', "{'answer': '4'}", '  {\n "answer" : 4,}', '{"a":' * 100_000])
+def test_broken_json_of_an_object_is_no_answer(label: str) -> None:
+    assert split_label(label) == (None, {})
+
+
+@pytest.mark.parametrize("label", ["{1, 2}", "{'a', 'b'}", '{"a"}', "{x: x > 0}", r"\{1\}", "{"])
+def test_other_braces_are_plain_answers(label: str) -> None:
+    assert split_label(label) == (label, {})
+
+
+def test_a_label_that_compares_oddly_is_handed_on() -> None:
+    label = np.array(["4", "5"])
+    assert split_label(label)[0] is label
 
 
 def test_alternatives_in_reads_name_both_columns() -> None:

@@ -35,8 +35,9 @@ def routed(math_weight: float, code_weight: float) -> Any:
         (R.math_equal() + 0.0 * R.boxed_format(), "[guerdon/math_equal]", "[1.0]"),
         (routed(0.5, 0.5), "[guerdon/math_equal,guerdon/boxed_format]", "[0.5,1.0]"),
         (2.0 * R.math_equal(name="it's:1"), "['guerdon/it\\'s:1']", "[2.0]"),
+        (2.0 * R.math_equal(name="naïf"), "['guerdon/naïf']", "[2.0]"),
     ],
-    ids=["sum", "zero weight", "routes", "odd name"],
+    ids=["sum", "zero weight", "routes", "odd name", "accents"],
 )
 def test_gdpo_overrides_hold_keys_and_weights(reward: Any, keys: str, weights: str) -> None:
     overrides = gdpo_overrides(reward)

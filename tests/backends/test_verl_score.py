@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,19 @@ def test_references_of_any_type(truth: Any, flag: str) -> None:
     assert row["acc"] == float(not flag)
 
 
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_float_of_fewer_bits_means_the_decimal_it_was_made_of(kind: str, shape: tuple[int, ...]) -> None:
+    truth: Any = np.full(shape, 0.1, dtype=kind)
+    truth = {"any_of": truth} if shape else truth[()]
+    assert call(compute_score_from(R.math_equal()), "\\boxed{0.1}", truth)["acc"] == 1.0
+
+
+@pytest.mark.parametrize("uid", [[1], np.array([1]), {"a": 1}, ([1],)])
+def test_a_data_column_called_uid_may_hold_anything(uid: Any) -> None:
+    assert call(compute_score_from(R.math_equal()), "\\boxed{4}", extra={"uid": uid})["acc"] == 1.0
+
+
 def test_columns_are_plain_copies_and_the_row_of_verl_is_not_changed() -> None:
     seen: dict[str, Any] = {}
 
@@ -203,9 +217,27 @@ def test_what_verl_does_not_carry_is_refused_when_built(term: Any, reads: str, f
         compute_score_from(R.math_equal() + term)
 
 
-@pytest.mark.parametrize("options", [{"deadline_s": 0}, {"deadline_s": math.inf}, {"on_abstain": "drop"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deadline_s": 0},
+        {"deadline_s": math.inf},
+        {"deadline_s": math.nan},
+        {"deadline_s": "60"},
+        {"deadline_s": None},
+        {"deadline_s": True},
+        {"on_abstain": "drop"},
+        {"on_abstain": OnAbstain("fill", 1e19)},
+        {"max_broken": 1.5},
+        {"max_broken": -0.1},
+        {"max_broken": None},
+        {"max_broken": "half"},
+        {"brief": "no"},
+    ],
+    ids=str,
+)
 def test_bad_options_are_refused_when_built(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="verl's compute_score"):
+    with pytest.raises(ConfigError, match=f"verl's compute_score: {next(iter(options))} expects"):
         compute_score_from(R.math_equal(), **options)
 
 
@@ -222,6 +254,20 @@ def test_the_package_itself_is_a_reward_file_with_the_reward_among_its_kwargs(re
     assert call(partial(compute_score, **options), "\\boxed{4}", None)["score"] == -1.0
     row = asyncio.run(acompute_score("d", "\\boxed{4}", "4", {}, **options))
     assert (row["score"], row["acc"]) == (1.2, 1.0)
+
+
+def test_the_first_rows_may_come_in_many_threads_at_once(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.3)\nimport guerdon.rewards as R\nreward = R.math_equal()\n")
+    score = partial(compute_score, reward=f"{tmp_path}/slow.py:reward")
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda _: call(score, "\\boxed{4}"), range(8)))
+    assert [row["acc"] for row in rows] == [1.0] * 8
+
+
+@pytest.mark.parametrize("options", [{"reward": ["a"]}, {"reward": "math:tau", "deadline_s": {}}])
+def test_options_that_are_no_plain_values_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="reward_kwargs expects plain values"):
+        compute_score("d", "x", "4", {}, **options)
 
 
 def test_without_a_reward_the_package_says_how_to_name_one() -> None:

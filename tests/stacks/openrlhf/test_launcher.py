@@ -108,6 +108,25 @@ def test_weights_that_differ_by_row_come_with_the_rows(stack: Any, tmp_path: Pat
     assert [advantages[i] for i in range(8)] == pytest.approx([0.5, 0.5, -0.5, -0.5, 0.625, -0.375, 0.375, -0.625])
 
 
+@pytest.mark.parametrize("advantage", ["gopo", "grpo,eps=0"])
+def test_totals_that_are_equal_stay_equal_in_float32(stack: Any, tmp_path: Path, patched: Any, advantage: str) -> None:
+    """0.3 + 0 and 0.1 + 0.2 are the same reward; the float32 of 0.1 and 0.2 is not the float32 of 0.3."""
+    (tmp_path / "mine.py").write_text(
+        "import guerdon.rewards as R\n"
+        "reward = 0.0 * R.math_equal() + R.from_function(lambda r: float(r.completion.split()[0]), name='a')"
+        " + R.from_function(lambda r: float(r.completion.split()[1]), name='b')\n"
+    )
+    (tmp_path / "reward_file.py").write_text(
+        "from guerdon.backends.openrlhf import reward_func_from\nreward_func = reward_func_from('mine.py:reward')\n"
+    )
+    executor = stack.Executor([str(tmp_path / "reward_file.py")])
+    found = experiences(stack, rollouts(stack, executor, ["0.3 0 4</s>", "0.1 0.2 4</s>", "0.2 0.1 4</s>", "0.1 0.1 4</s>"]))
+    patched(advantage, dict(Settings.of(executor.reward_func.reward, advantage).weights))
+    made = maker(stack)
+    advantages = first_advantages(made.compute_advantages_and_returns(prepared(made, found)))
+    assert advantages[0] == advantages[1] == advantages[2] > advantages[3]
+
+
 def test_rollouts_without_the_components_are_refused_by_name(stack: Any, mine: Path, patched: Any) -> None:
     patched("gdpo", {"math": 1.0, "style": 1.0})
     made = maker(stack)

@@ -19,6 +19,7 @@ from verl_rows import DataProto, composed, compute_advantage, config, core_algos
 import guerdon.rewards as R
 from guerdon import Rollout
 from guerdon.backends.verl import ABSTAINED, ESTIMATORS, Estimator, compute_score_from, gdpo_overrides, register
+from guerdon.errors import ConfigError
 from guerdon.rewards.advantages import GDPO_TOKEN, GOPO, GRPO, SPECS, advantages
 
 
@@ -229,3 +230,20 @@ def test_a_new_spec_is_registered_by_its_value() -> None:
 
     core_algos.register_adv_est("mine")(Estimator(replace(GRPO, ddof=0)))
     assert advantage_of(batch([1.0, 0.0], ["a", "a"], [1, 1]), "mine") == pytest.approx([1.0, -1.0], abs=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_rewards_of_another_float_type_lose_no_row_but_the_marked_ones(dtype: Any) -> None:
+    """The mark holds in bfloat16; in float16, where it is 0, the row counts as 0 and its neighbours keep their advantages."""
+    data = batch([1.0, 0.0, 1.0, ABSTAINED], list("aaaa"), [2, 3, 2, 3])
+    rewards, mask = data.batch["token_level_rewards"].to(dtype), data.batch["response_mask"]
+    found = ESTIMATORS["guerdon_dr_grpo"](rewards, mask, list("aaaa"))[0][:, 0].tolist()
+    expected = [0.5, -0.5, 0.5, -0.5] if dtype is torch.float16 else [1 / 3, -2 / 3, 1 / 3, 0.0]
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_grpo_without_the_std_is_not_given_with_it() -> None:
+    data = batch(TOTALS, GROUPS, LENGTHS)
+    with pytest.raises(ConfigError, match="guerdon_dr_grpo"):
+        advantage_of(data, "guerdon_grpo", "algorithm.norm_adv_by_std_in_grpo=False")
+    advantage_of(data, "guerdon_dr_grpo", "algorithm.norm_adv_by_std_in_grpo=False")
