@@ -9,14 +9,29 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from guerdon.errors import LoadError
 
-__all__ = ["load"]
+__all__ = ["load", "spec_of"]
+
+_lock = threading.RLock()  # re-entrant: a file may load others
+_files: dict[str, str] = {}  # the path of each module that was loaded by path
+
+
+def _after_fork_in_child() -> None:
+    """A thread that does not exist here may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # absent on Windows
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def load(spec: str) -> Any:
@@ -30,7 +45,11 @@ def load(spec: str) -> Any:
     where, _, path = spec.rpartition(":")
     if not where or not path:
         raise LoadError(f"{spec!r}: expected 'package.module:object' or 'file.py:object'")
-    found: Any = _load_file(where, spec) if where.endswith(".py") else _load_module(where, spec)
+    if where.endswith(".py"):
+        with _lock:  # or another thread would find the module half run
+            found: Any = _load_file(where, spec)
+    else:
+        found = _load_module(where, spec)
     for attribute in path.split("."):
         try:
             found = getattr(found, attribute)
@@ -38,6 +57,15 @@ def load(spec: str) -> Any:
             names = ", ".join(sorted(n for n in vars(found) if not n.startswith("_"))[:12]) if hasattr(found, "__dict__") else ""
             raise LoadError(f"{spec!r}: {where} has no {attribute!r}" + (f"; it has {names}" if names else "")) from None
     return found
+
+
+def spec_of(function: Any) -> str:
+    """The import string of a function or class, for another process. Of one from a file loaded by path: `/path/file.py:name`.
+
+    >>> spec_of(load)
+    'guerdon.loading:load'
+    """
+    return f"{_files.get(function.__module__, function.__module__)}:{function.__qualname__}"
 
 
 def _load_module(name: str, spec: str) -> ModuleType:
@@ -64,6 +92,7 @@ def _load_file(path: str, spec: str) -> ModuleType:
         raise LoadError(f"{spec!r}: {file} is not Python source")
     module = importlib.util.module_from_spec(module_spec)
     sys.modules[name] = module
+    _files[name] = str(file)
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # as for a script, but last: the modules beside it shadow nothing
     try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from guerdon.errors import LoadError
-from guerdon.loading import load
+from guerdon.loading import load, spec_of
 
 
 def write(folder: Path, name: str, text: str) -> str:
@@ -57,3 +58,15 @@ def test_what_cannot_be_loaded_is_one_line_with_the_reason(tmp_path: Path, text:
         load(spec.format(file=file, folder=tmp_path))
     assert said in str(failure.value)
     assert "\n" not in str(failure.value)
+
+
+def test_threads_that_load_one_file_at_once_get_it_whole(tmp_path: Path) -> None:
+    file = write(tmp_path, "slow.py", "import time\ntime.sleep(0.3)\nmade = object()\n")
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(load, [f"{file}:made"] * 4))) == 1
+
+
+def test_a_file_may_load_another_and_itself_be_named_for_another_process(tmp_path: Path) -> None:
+    inner = write(tmp_path, "inner.py", "def f(rollout):\n    return 2.0\n")
+    outer = write(tmp_path, "outer.py", f"from guerdon.loading import load\nf = load({f'{inner}:f'!r})\n")
+    assert spec_of(load(f"{outer}:f")) == f"{inner}:f"

@@ -131,3 +131,8 @@ def test_on_abstain_drops_fills_or_raises() -> None:
 def test_on_abstain_checks_its_arguments(arguments: tuple[str, float]) -> None:
     with pytest.raises(ConfigError):
         OnAbstain(*arguments)  # type: ignore[arg-type]
+
+
+def test_a_group_must_be_hashable() -> None:
+    with pytest.raises(ConfigError, match="group must be hashable"):
+        Rollout("x", group=["a"])  # type: ignore[arg-type]
