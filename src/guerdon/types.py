@@ -219,6 +219,11 @@ class Rollout:
                 f"Rollout: prompt must be text or a tuple of Messages, got {type(self.prompt).__name__}; the makers take chats"
             )
 
+        try:
+            hash(self.group)
+        except TypeError:
+            raise ConfigError(f"Rollout: group must be hashable (text, a number), got {type(self.group).__name__}") from None
+
     def column(self, name: str) -> Any:
         """The data column `name` (None if absent). `answer` also finds `columns["answer"]`.
 
