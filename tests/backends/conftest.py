@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-collect_ignore = ["stack_code.py", "batches.py"]
+collect_ignore = ["stack_code.py", "batches.py", "serve_process.py"]
