@@ -171,9 +171,9 @@ class Message:
             return raw
         if not isinstance(raw, Mapping) or "role" not in raw:
             raise ConfigError(f"expected a message with a 'role', got {raw!r:.80}")
-        content = raw.get("content") or ""
+        content = raw.get("content")
         if not isinstance(content, str):
-            content = "".join(p if isinstance(p, str) else str(p.get("text") or "") for p in content)
+            content = "" if content is None else _joined(content)
         reasoning = raw.get("reasoning_content") or raw.get("reasoning") or None
         return cls(str(raw["role"]), content, reasoning, tuple(raw.get("tool_calls") or ()))
 
@@ -181,6 +181,13 @@ class Message:
     def text(self) -> str:
         """The content with its reasoning restored as `<think>...</think>` before it."""
         return self.content if self.reasoning_content is None else f"<think>{self.reasoning_content}</think>{self.content}"
+
+
+def _joined(content: Any) -> str:
+    """The text of a multi-part content. What a tool returned may be anything: it is shown as it is."""
+    if not isinstance(content, list | tuple):
+        return str(content)
+    return "".join(p if isinstance(p, str) else str(p.get("text") or "") if isinstance(p, Mapping) else str(p) for p in content)
 
 
 @dataclass(frozen=True, slots=True)

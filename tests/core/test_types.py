@@ -136,3 +136,11 @@ def test_on_abstain_checks_its_arguments(arguments: tuple[str, float]) -> None:
 def test_a_group_must_be_hashable() -> None:
     with pytest.raises(ConfigError, match="group must be hashable"):
         Rollout("x", group=["a"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [(None, ""), ("", ""), ([1, 2], "12"), (5, "5"), (0, "0"), ({"sum": 4}, "{'sum': 4}"), ([{"type": "image"}, {"text": "a"}, "b"], "ab")],
+)
+def test_a_message_holds_text_whatever_a_tool_returned(content: object, text: str) -> None:
+    assert Message.of({"role": "tool", "content": content}).content == text
