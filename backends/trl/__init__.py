@@ -14,14 +14,14 @@ from guerdon.backends.trl.functions import reward_funcs
 from guerdon.backends.trl.validate import validate
 
 if TYPE_CHECKING:
-    from guerdon.backends.trl.collapse import CollapseMonitor
+    from guerdon.backends.trl.monitor import CollapseMonitor
 
 __all__ = ["CollapseMonitor", "advantage_func", "reward_funcs", "validate"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "CollapseMonitor":
-        from guerdon.backends.trl.collapse import CollapseMonitor
+        from guerdon.backends.trl.monitor import CollapseMonitor
 
         return CollapseMonitor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,14 +10,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from guerdon.backends.door import PREFIX
 from guerdon.backends.trl.configs import check_inputs
 from guerdon.backends.trl.distributed import on_all_ranks, rank_and_world, score_whole_groups
-from guerdon.backends.trl.functions import LARGEST
 from guerdon.backends.trl.metrics import log_scores
 from guerdon.backends.trl.rows import DEADLINE_S, Scoring, make_scoring
 from guerdon.errors import ConfigError
@@ -37,29 +35,14 @@ log = logging.getLogger("guerdon")
 NAME = "guerdon_advantage"
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
-    """What advantages are made of, for the rows of one rank or of all. `groups_N` is numbered over all ranks."""
+class Numbers(NamedTuple):
+    """What advantages are made of, for the rows of one rank or of all: see `Scores`. `groups_N` is numbered over all ranks."""
 
     values_NK: NDArray[np.float64]
     weights_NK: NDArray[np.float64]
     valid_N: NDArray[np.bool_]
     total_N: NDArray[np.float64]
     groups_N: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, scores: Scores, groups: Sequence[int] | NDArray[np.int64]) -> Numbers:
-        """Rows with a value that float32 cannot bear are not valid."""
-        import numpy as np
-
-        giant_N = (np.abs(np.nan_to_num(scores.values_NK)) > LARGEST).any(axis=1) | (np.abs(np.nan_to_num(scores.total_N)) > LARGEST)
-        return cls(scores.values_NK, scores.weights_NK, scores.valid_N & ~giant_N, scores.total_N, np.asarray(groups))
-
-    @classmethod
-    def joined(cls, parts: Sequence[Numbers]) -> Numbers:
-        import numpy as np
-
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
 
 
 class AdvantageFunction:
@@ -81,11 +64,6 @@ class AdvantageFunction:
         """The reward whose advantages it returns."""
         return self.scoring.reward
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """The inputs that the reward needs."""
-        return self.scoring.reads
-
     def config_kwargs(self) -> dict[str, Any]:
         """Keyword arguments for the trainer's config without which the advantages would be normalised again.
 
@@ -99,36 +77,34 @@ class AdvantageFunction:
         sizes = self.scoring.group_sizes
         return {**(grpo if self.trainer == "grpo" else rloo), **({"num_generations": sizes[0]} if sizes else {})}
 
-    def validate(self, args: Any, train_dataset: Any = None) -> Any:
+    def validate(self, args: Any, train_dataset: Any = None, eval_dataset: Any = None) -> Any:
         """Check the trainer's arguments, and the data, against this function: see `guerdon.backends.trl.validate`.
 
         Raises ConfigError where the trainer would change the advantages, or has another group size; MissingInput for lacking data.
         """
         from guerdon.backends.trl.validate import validate
 
-        found = validate(args, funcs=self, train_dataset=train_dataset)
+        found = validate(args, funcs=self, train_dataset=train_dataset, trainer_kwargs={"eval_dataset": eval_dataset})
         check_inputs(self.scoring, args, train_dataset)
         return found
 
     def __call__(
-        self, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), completion_ids: Any = None, **arguments: Any
+        self, /, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), completion_ids: Any = None, **arguments: Any
     ) -> list[float]:
         """One advantage a completion; 0 for a row without a total. Never None: the groups stay whole and centred."""
+        import numpy as np
+
         start = time.perf_counter()
         read = partial(self.scoring.rollouts, completions, prompts, completion_ids, arguments)
         rank, world = rank_and_world()
         own: list[Scores] = []
 
         def numbers() -> Numbers:
-            if world == 1:
-                own.append(self.scoring.score(read()))
-                return Numbers.of(own[0], own[0].groups_N)
-            scores, groups = score_whole_groups(self.scoring, read)
-            own.append(scores)
-            return Numbers.of(scores, groups)
+            own.append(self.scoring.score(read()) if world == 1 else score_whole_groups(self.scoring, read))
+            return Numbers(*(getattr(own[0], name) for name in Numbers._fields))
 
         parts = [numbers()] if world == 1 else on_all_ranks(numbers)
-        everything = Numbers.joined(parts)
+        everything = Numbers(*map(np.concatenate, zip(*parts, strict=True)))
         found = self._advantages(everything)
         log_scores(self.scoring, own[0], time.perf_counter() - start, arguments, completions, completion_ids)
         _log_rewards(self.scoring, everything, arguments)

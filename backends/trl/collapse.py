@@ -1,7 +1,7 @@
 """Is the policy collapsing, running from its reference, or gaming its reward? Alarms from the numbers that a trainer logs.
 
-`CollapseDetector` is plain arithmetic on logged metrics: no torch, no trainer. `CollapseMonitor` (a transformers TrainerCallback, loaded
-when it is first asked for) feeds it. They see what is logged and nothing else; thresholds are choices of this library, not of a paper.
+`CollapseDetector` is plain arithmetic on logged metrics: no torch, no trainer. `guerdon.backends.trl.CollapseMonitor` feeds it. It sees
+what is logged and nothing else; thresholds are choices of this library, not of a paper.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from guerdon.errors import ConfigError
 from guerdon.rewards.diversity_metrics import collapsed
 
-if TYPE_CHECKING:
-    from guerdon.backends.trl.monitor import CollapseMonitor as CollapseMonitor
-
-__all__ = ["KEYS", "Alarm", "CollapseDetector", "CollapseMonitor"]
+__all__ = ["KEYS", "Alarm", "CollapseDetector"]
 
 KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -33,7 +30,7 @@ KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "outcome": ("guerdon/outcome",),
     }
 )
-"""Where each number is found in a log: the first name of the first log that has one, and that one from then on."""
+"""Where each number is found in a log: the first of the names that has ever been there. What was read under a later one is dropped."""
 
 Kind = Literal["collapse", "kl_surge", "reward_hacking"]
 Record = dict[str, float]
@@ -152,10 +149,17 @@ class CollapseDetector:
     def _read(self, metrics: Mapping[str, Any]) -> Record:
         record = {}
         for name, keys in self.keys.items():
-            key = self.chosen.get(name) or next((key for key in keys if _number(metrics.get(key)) is not None), None)
-            value = None if key is None else _number(metrics.get(key))
-            if key is not None and value is not None:
-                self.chosen[name] = key
+            known = self.chosen.get(name)
+            better = keys[: keys.index(known)] if known in keys else keys
+            key = next((key for key in better if _number(metrics.get(key)) is not None), known)
+            if key is None:
+                continue
+            if known is not None and key != known:  # other numbers: not to be compared with those before
+                for past in (*self.tail, *self.blocks):
+                    past.pop(name, None)
+                    past.pop(f"{name} error", None)
+            self.chosen[name] = key
+            if (value := _number(metrics.get(key))) is not None:
                 record[name] = value
         return record
 
@@ -241,11 +245,3 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "CollapseMonitor":
-        from guerdon.backends.trl.monitor import CollapseMonitor
-
-        return CollapseMonitor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -45,16 +45,17 @@ def sum_keywords(weights: list[float], mixed: Sequence[str], aggregation: str, c
 
 
 def check_inputs(scoring: Scoring, args: Any, train_dataset: Any) -> None:
-    """What needs the reward itself: ConfigError where its group size is not the trainer's, MissingInput where the first rows of the data
-    lack what it reads on them, routes included."""
+    """What needs the reward itself: ConfigError where its group size is not the trainer's, MissingInput where some rows of the data, taken
+    all over it, lack what it reads on them, routes included."""
     from guerdon.backends.trl.settings import read_settings
 
     size = read_settings(args)["num_generations"]
-    if scoring.group_sizes and size not in scoring.group_sizes:
+    if scoring.group_sizes and size is not None and size not in scoring.group_sizes:
         own = scoring.group_sizes[0]
         raise ConfigError(f"TRL: num_generations is {size} in the trainer's arguments, {own} in guerdon's function: make them equal")
     if hasattr(train_dataset, "__getitem__") and hasattr(train_dataset, "__len__") and not isinstance(train_dataset, Mapping):
-        _dry_run(scoring, [train_dataset[i] for i in range(min(len(train_dataset), LOOKED_AT))])
+        n, taken = len(train_dataset), min(len(train_dataset), LOOKED_AT)
+        _dry_run(scoring, [train_dataset[i * (n - 1) // max(1, taken - 1)] for i in range(taken)])
 
 
 def _dry_run(scoring: Scoring, rows: list[Any]) -> None:

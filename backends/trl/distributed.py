@@ -7,17 +7,17 @@ point of the step, as it does for TRL's own collectives; torch and accelerate ar
 from __future__ import annotations
 
 import hashlib
+import pickle
 import sys
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 from guerdon.backends.trl.rows import Scoring, group_labels
 from guerdon.errors import GuerdonError
+from guerdon.rewards.grading import failed
+from guerdon.rewards.scores import Scores
 from guerdon.types import Rollout
-
-if TYPE_CHECKING:
-    from guerdon.rewards.scores import Scores
 
 __all__ = ["on_all_ranks", "rank_and_world", "score_whole_groups"]
 
@@ -39,52 +39,53 @@ def on_all_ranks(work: Callable[[], T]) -> list[T]:
     """What `work` gives on each rank, in order. A rank's exception is raised on all of them: none is left waiting for another."""
     from accelerate.utils import gather_object
 
-    result: T | None = None
-    fault: Exception | None = None
+    sent, said, fault = b"", "", None
     try:
-        result = work()
+        sent = pickle.dumps(work())  # here: what cannot be sent is a fault of this rank too
     except Exception as error:
-        fault = error
-    found: list[tuple[T, str | None]] = gather_object([(result, None if fault is None else f"{type(fault).__name__}: {fault}")])
+        said, fault = failed("", error).detail.removeprefix(": "), error
+    found: list[tuple[bytes, str]] = gather_object([(sent, said)])
     if fault is not None:
         raise fault
     for rank, (_, message) in enumerate(found):
-        if message is not None:
+        if message:
             raise GuerdonError(f"rank {rank} could not score its rows: {message}")
-    return [value for value, _ in found]
+    return [pickle.loads(data) for data, _ in found]
 
 
-def score_whole_groups(scoring: Scoring, read: Callable[[], list[Rollout]]) -> tuple[Scores, list[int]]:
-    """The scores of this rank's rows, and the group of each, numbered over all ranks.
+def score_whole_groups(scoring: Scoring, read: Callable[[], list[Rollout]]) -> Scores:
+    """The scores of this rank's rows, `groups_N` numbered over all ranks.
 
     Where a reward reads the group and some group is split, its rows are scored on the rank of its first row and sent back, so that each
     row is scored once. Otherwise each rank scores its own.
     """
+    import numpy as np
+
     rank, _ = rank_and_world()
-    own: list[list[Rollout]] = []
+    own: list[Rollout] = []
 
     def digests() -> list[bytes]:
-        own.append(read())
-        return [_digest(rollout.prompt) for rollout in own[0]]
+        own.extend(read())
+        return [_digest(rollout.prompt) for rollout in own]
 
     parts = on_all_ranks(digests)
     flat = [digest for part in parts for digest in part]
     seen: dict[bytes, int] = {}
     labels = group_labels(flat, scoring.group_sizes) or [seen.setdefault(digest, len(seen)) for digest in flat]
     homes = [r for r, part in enumerate(parts) for _ in part]
-    first = homes.index(rank) if rank in homes else 0
-    mine = labels[first : first + len(parts[rank])]
-    rows = [replace(rollout, group=label) for rollout, label in zip(own[0], mine, strict=True)]
+    mine = [i for i, home in enumerate(homes) if home == rank]
+    rows = [replace(rollout, group=labels[i]) for rollout, i in zip(own, mine, strict=True)]
     owner = dict(zip(reversed(labels), reversed(homes), strict=True))  # the rank of the first row
     split = any(owner[label] != home for label, home in zip(labels, homes, strict=True))
-    if not (split and scoring.reads_group):
-        return scoring.score(rows), mine
-    everybody = [rollout for part in on_all_ranks(lambda: [_portable(row) for row in rows]) for rollout in part]
-    at = [i for i, label in enumerate(labels) if owner[label] == rank]
-    done = on_all_ranks(lambda: (at, _rows_of(scoring.score([everybody[i] for i in at]))))
-    by_row = {i: row for places, (_, scored) in done for i, row in zip(places, scored, strict=True)}
-    seconds = done[rank][1][0]
-    return _from_rows(scoring, [by_row[first + i] for i in range(len(rows))], mine, seconds), mine
+    if split and scoring.reads_group:
+        everybody = [rollout for part in on_all_ranks(lambda: [_portable(row) for row in rows]) for rollout in part]
+        at = [i for i, label in enumerate(labels) if owner[label] == rank]
+        done = on_all_ranks(lambda: (at, scoring.score([everybody[i] for i in at])))
+        place = {i: k for k, i in enumerate(i for places, _ in done for i in places)}
+        scores = _picked([part for _, part in done], [place[i] for i in mine], done[rank][1].seconds)
+    else:
+        scores = scoring.score(rows)
+    return replace(scores, groups_N=np.array([labels[i] for i in mine], dtype=np.int64))
 
 
 def _digest(prompt: Any) -> bytes:
@@ -97,31 +98,17 @@ def _portable(rollout: Rollout) -> Rollout:
     return replace(rollout, columns={name: value for name, value in rollout.columns.items() if name != "environments"})
 
 
-def _rows_of(scores: Scores) -> tuple[dict[str, float], list[tuple[Any, ...]]]:
-    """Scores as seconds by component and one tuple a row, to be sent."""
-    verdicts = zip(*scores.verdicts.values(), strict=True)
-    numbers = (scores.weights_NK, scores.values_NK, scores.valid_N, scores.total_N, scores.outcome_N, scores.num_tokens_N)
-    rows = zip(verdicts, scores.outcomes, *numbers, strict=True)
-    return dict(scores.seconds), list(rows)
-
-
-def _from_rows(scoring: Scoring, rows: list[tuple[Any, ...]], labels: list[int], seconds: dict[str, float]) -> Scores:
+def _picked(parts: list[Scores], places: list[int], seconds: Mapping[str, float]) -> Scores:
+    """The rows at `places` of the scores of all ranks, one after another."""
     import numpy as np
 
-    from guerdon.rewards.scores import Scores
-
-    names = tuple(c.name for c in scoring.components)
-    verdicts, outcomes, weights, values, valid, total, outcome, tokens = zip(*rows, strict=True)
+    arrays = [f.name for f in fields(Scores) if f.name.endswith(("_N", "_NK"))]
+    outcomes = [outcome for part in parts for outcome in part.outcomes]
+    verdicts = {name: [verdict for part in parts for verdict in part.verdicts[name]] for name in parts[0].names}
     return Scores(
-        names=names,
-        weights_NK=np.array(weights, dtype=float),
-        values_NK=np.array(values, dtype=float),
-        verdicts={name: list(column) for name, column in zip(names, zip(*verdicts, strict=True), strict=True)},
-        valid_N=np.array(valid, dtype=bool),
-        total_N=np.array(total, dtype=float),
-        outcome_N=np.array(outcome, dtype=float),
-        outcomes=list(outcomes),
-        groups_N=np.array(labels, dtype=np.int64),
-        num_tokens_N=np.array(tokens, dtype=float),
+        names=parts[0].names,
+        verdicts={name: [column[i] for i in places] for name, column in verdicts.items()},
+        outcomes=[outcomes[i] for i in places],
         seconds=seconds,
+        **{name: np.concatenate([getattr(part, name) for part in parts])[places] for name in arrays},
     )

@@ -19,12 +19,12 @@ bounds the cost, some 20 microseconds of CPU a completion."""
 
 
 def batch_metrics(
-    completions: Sequence[Completion], groups: Sequence[Hashable], rewards: Sequence[float | None] = (), *, n: int = 2, limit: int = LIMIT
+    completions: Sequence[Completion], groups: Sequence[Hashable], rewards: Sequence[float | None] = ()
 ) -> Iterator[tuple[str, float]]:
     """Name and value of each metric, means over the groups; a metric that no group can give is left out.
 
     `completions` are token ids or texts (none: rewards only), `groups` the group of each, `rewards` (optional) the total of each, None
-    or NaN where it has none. `guerdon/distinct_<n>`: different n-grams per n-gram of a group, over the first `limit` tokens.
+    or NaN where it has none. `guerdon/distinct_2`: different bigrams per bigram of a group, over the first `LIMIT` tokens.
     `guerdon/group_reward_std`: population std of a group's rewards. `guerdon/frac_reward_zero_std`: share of groups whose rewards are
     all equal. Groups of one say nothing and are left out.
 
@@ -35,10 +35,10 @@ def batch_metrics(
     for i, group in enumerate(groups):
         rows.setdefault(group, []).append(i)
     together = [at for at in rows.values() if len(at) > 1]
-    heads = [[_head(completions[i], limit) for i in at] for at in together] if len(completions) else []
+    heads = [[_head(completions[i]) for i in at] for at in together] if len(completions) else []
     scored = [[rewards[i] for i in at] for at in together] if len(rewards) else []
     found = {
-        f"distinct_{n}": _mean([distinct_n(group, n) for group in heads]),
+        "distinct_2": _mean([distinct_n(group, 2) for group in heads]),
         "group_reward_std": _mean([reward_std(group) for group in scored]),
         "frac_reward_zero_std": zero_spread_fraction(scored),
     }
@@ -47,8 +47,8 @@ def batch_metrics(
             yield f"{PREFIX}{name}", value
 
 
-def _head(completion: Completion, limit: int) -> Completion:
-    return completion.split(maxsplit=limit)[:limit] if isinstance(completion, str) else completion[:limit]
+def _head(completion: Completion) -> Completion:
+    return completion.split(maxsplit=LIMIT)[:LIMIT] if isinstance(completion, str) else completion[:LIMIT]
 
 
 def _mean(values: Sequence[float]) -> float:

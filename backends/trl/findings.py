@@ -38,6 +38,7 @@ class Case:
     settings: Settings
     funcs: Any = None
     columns: frozenset[str] | None = None
+    eval_columns: frozenset[str] | None = None
     trainer: Mapping[str, Any] = field(default_factory=dict)
     gpu: bool | None = None
 
@@ -60,10 +61,14 @@ class Case:
 
     @cached_property
     def finished(self) -> list[Any]:
-        """The functions that return finished advantages instead of rewards: guerdon's, and those that say `returns_advantages = True`."""
-        from guerdon.backends.trl.advantage import AdvantageFunction
+        """The functions that return finished advantages instead of rewards, as those say that have `returns_advantages = True`."""
+        return [f for f in self.functions if getattr(f, "returns_advantages", False) is True]
 
-        return [f for f in self.functions if isinstance(f, AdvantageFunction) or getattr(f, "returns_advantages", False) is True]
+    @cached_property
+    def own_weights(self) -> list[float | None]:
+        """For each function the entry of `reward_weights` that it asks for; None where it says nothing."""
+        found = [getattr(f, "weight", None) for f in self.functions]
+        return [weight if isinstance(weight, float) else None for weight in found]
 
     @cached_property
     def weights(self) -> list[Any] | None:
@@ -97,6 +102,6 @@ def trap(code: str, severity: Severity, bites: str, kinds: tuple[Kind, ...] = ("
 
 
 def gpu_visible() -> bool | None:
-    """Whether torch sees a GPU; None while torch is not loaded, which is not done for this."""
+    """Whether torch sees a GPU or its like (MPS, XPU, NPU); None while torch is not loaded, which is not done for this."""
     torch = sys.modules.get("torch")
-    return None if torch is None else bool(torch.cuda.is_available())
+    return None if torch is None else bool(getattr(torch, "accelerator", torch.cuda).is_available())

@@ -6,11 +6,15 @@ They score a batch once between them, within a deadline, and raise for faults of
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from guerdon.abstention import OnAbstain
@@ -18,7 +22,7 @@ from guerdon.backends.trl.configs import check_inputs, sum_keywords
 from guerdon.backends.trl.distributed import rank_and_world, score_whole_groups
 from guerdon.backends.trl.memo import Memo, shared
 from guerdon.backends.trl.metrics import log_scores
-from guerdon.backends.trl.rows import DEADLINE_S, Scoring, make_scoring
+from guerdon.backends.trl.rows import DEADLINE_S, LARGEST, OWN, Scoring, make_scoring
 from guerdon.errors import ConfigError
 from guerdon.rewards.components import Component
 from guerdon.rewards.term import Term
@@ -27,9 +31,6 @@ if TYPE_CHECKING:
     from guerdon.rewards.scores import Scores
 
 __all__ = ["AsyncRewardFunction", "RewardFuncs", "RewardFunction", "Settings", "component_values", "reward_funcs"]
-
-LARGEST = 1e18
-"""A score of greater magnitude is left out: TRL computes in float32, whose squares end at 3.4e38."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class Settings:
     weighted: bool
     token: str
 
+    @property
+    def carrier(self) -> tuple[int, float]:
+        """The component that holds the total of a row that is filled, and what TRL multiplies it by."""
+        weights = [config_weight(c) for c in self.scoring.components]
+        carrier = next((k for k, w in enumerate(weights) if w != 0), 0)
+        return carrier, 1.0 if self.weighted else weights[carrier] or 1.0
+
 
 def config_weight(component: Component) -> float | None:
     """The weight that TRL's `reward_weights` can carry; None where it differs between rows."""
@@ -50,33 +58,27 @@ def config_weight(component: Component) -> float | None:
 
 def component_values(settings: Settings, scores: Scores) -> list[list[float | None]]:
     """What each component's function returns: K lists of N. None where the component has no score, and in the whole row where it has
-    no total, so that TRL leaves the row out; a number is finite in float32."""
+    no total, so that TRL leaves the row out."""
     import numpy as np
 
-    components = settings.scoring.components
-    weights = [config_weight(c) for c in components]
-    as_is_K = np.array([w is not None and not settings.weighted for w in weights])
-    factor_NK = np.where(as_is_K, 1.0, scores.weights_NK)
-    with np.errstate(over="ignore", invalid="ignore"):
-        values_NK = scores.values_NK * factor_NK
-        usable_NK = (np.abs(scores.values_NK) <= LARGEST) & (np.abs(scores.values_NK * scores.weights_NK) <= LARGEST)
-    giant_N = (~usable_NK & ~np.isnan(scores.values_NK) & (scores.weights_NK != 0)).any(axis=1)
-    valid_N = scores.valid_N & ~giant_N
-    columns: list[list[float | None]] = [
-        [value if usable else None for value, usable in zip(values, usables, strict=True)]
-        for values, usables in zip(values_NK.T.tolist(), (usable_NK & valid_N[:, None]).T.tolist(), strict=True)
-    ]
-    totals = settings.on_abstain.apply([0.0 if valid else None for valid in valid_N.tolist()])
+    as_is_K = [not settings.weighted and config_weight(c) is not None for c in settings.scoring.components]
+    values_NK = scores.values_NK * np.where(as_is_K, 1.0, scores.weights_NK)
+    cells_NK = values_NK.astype(object)
+    cells_NK[np.isnan(values_NK) | ~scores.valid_N[:, None]] = None
+    columns: list[list[float | None]] = cells_NK.T.tolist()
+    totals = settings.on_abstain.apply(scores.totals())
     if settings.on_abstain.policy == "fill":  # the whole total in one component, the others None
-        carrier = next((k for k, w in enumerate(weights) if w != 0), 0)
-        share = 1.0 if settings.weighted else weights[carrier] or 1.0
-        for i, valid in enumerate(valid_N.tolist()):
-            columns[carrier][i] = columns[carrier][i] if valid else (totals[i] or 0.0) / share
+        carrier, share = settings.carrier
+        for i, (total, valid) in enumerate(zip(totals, scores.valid_N.tolist(), strict=True)):
+            if not valid and total is not None:
+                columns[carrier][i] = total / share
     return columns
 
 
 class _Function:
     """One component of a reward, as TRL calls it: `f(completions=, prompts=, completion_ids=, **columns)`. Not to be changed."""
+
+    gathers = True
 
     def __init__(self, settings: Settings, index: int) -> None:
         self.settings = settings
@@ -92,6 +94,16 @@ class _Function:
         weight = config_weight(self.settings.scoring.components[self.index])
         return 1.0 if weight is None or self.settings.weighted else weight
 
+    @property
+    def by_row(self) -> bool:
+        """Whether its weight differs between rows, so that the values carry it."""
+        return config_weight(self.settings.scoring.components[self.index]) is None
+
+    @property
+    def carries_filling(self) -> bool:
+        """Whether it holds the totals that `OnAbstain("fill")` gives."""
+        return self.settings.on_abstain.policy == "fill" and self.settings.carrier[0] == self.index
+
     def _memo(self) -> Memo:
         self._kept = shared(self.settings.token, len(self.settings.scoring.components))  # lives as long as one of its readers
         return self._kept
@@ -99,41 +111,17 @@ class _Function:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
-
-class RewardFunction(_Function):
-    """See `reward_funcs`. Scores in the caller's thread."""
-
-    def __call__(
-        self, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), completion_ids: Any = None, **arguments: Any
-    ) -> list[float | None]:
-        """The component's score of each completion, None where it has none or the row has no total."""
-        return self._memo().read(self.index, completions, partial(self._score, prompts, completions, completion_ids, arguments))
+    def _read(self, prompts: Any, completions: Sequence[Any], ids: Any, arguments: Mapping[str, Any]) -> list[float | None]:
+        score = partial(self._score, prompts, completions, ids, arguments)
+        return self._memo().read(self.index, _batch(completions, prompts, ids, arguments), score)
 
     def _score(self, prompts: Any, completions: Any, ids: Any, arguments: Mapping[str, Any]) -> list[list[float | None]]:
         scoring, start = self.settings.scoring, time.perf_counter()
         read = partial(scoring.rollouts, completions, prompts, ids, arguments)
-        if scoring.reads_group and rank_and_world()[1] > 1:
-            scores, _ = score_whole_groups(scoring, read)
-        else:
-            scores = scoring.score(read())
-        log_scores(scoring, scores, time.perf_counter() - start, arguments, completions, ids)
-        return component_values(self.settings, scores)
-
-
-class AsyncRewardFunction(_Function):
-    """See `reward_funcs`. Scores on the caller's event loop, beside other async rewards, and does not block it."""
-
-    async def __call__(
-        self, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), completion_ids: Any = None, **arguments: Any
-    ) -> list[float | None]:
-        """The component's score of each completion, None where it has none or the row has no total."""
-        return await self._memo().aread(self.index, completions, partial(self._ascore, prompts, completions, completion_ids, arguments))
-
-    async def _ascore(self, prompts: Any, completions: Any, ids: Any, arguments: Mapping[str, Any]) -> list[list[float | None]]:
-        scoring, start = self.settings.scoring, time.perf_counter()
-        if scoring.reads_group and rank_and_world()[1] > 1:
+        split = scoring.reads_group and rank_and_world()[1] > 1
+        if split and not self.gathers:
             self._require_whole_groups(len(completions))
-        scores = await scoring.ascore(scoring.rollouts(completions, prompts, ids, arguments))
+        scores = score_whole_groups(scoring, read) if split and self.gathers else scoring.score(read())
         log_scores(scoring, scores, time.perf_counter() - start, arguments, completions, ids)
         return component_values(self.settings, scores)
 
@@ -145,6 +133,52 @@ class AsyncRewardFunction(_Function):
                 f"got {n} completions on this rank and num_generations {list(sizes) or 'unknown'}: pass num_generations=, and make the "
                 "completions of a rank a multiple of it, or leave asynchronous=True out"
             )
+
+
+class RewardFunction(_Function):
+    """See `reward_funcs`. The caller waits for it."""
+
+    def __call__(
+        self, /, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), completion_ids: Any = None, **arguments: Any
+    ) -> list[float | None]:
+        """The component's score of each completion, None where it has none or the row has no total."""
+        return self._read(prompts, completions, completion_ids, arguments)
+
+
+class AsyncRewardFunction(_Function):
+    """See `reward_funcs`. Leaves the caller's event loop to other async rewards: it scores in a thread, so that no term can block it."""
+
+    gathers = False  # ranks may come to it in another order
+
+    async def __call__(
+        self, /, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), completion_ids: Any = None, **arguments: Any
+    ) -> list[float | None]:
+        """The component's score of each completion, None where it has none or the row has no total."""
+        return await _in_thread(partial(self._read, prompts, completions, completion_ids, arguments))
+
+
+async def _in_thread(work: Callable[[], list[float | None]]) -> list[float | None]:
+    """In a daemon thread, unlike `asyncio.to_thread`: the interpreter does not wait for it at its end."""
+    import asyncio
+
+    future: Future[list[float | None]] = Future()
+    future.set_running_or_notify_cancel()  # a caller that is cancelled leaves it running for the others
+
+    def main() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(main,), name="guerdon-trl", daemon=True).start()
+    return await asyncio.wrap_future(future)
+
+
+def _batch(completions: Sequence[Any], prompts: Any, ids: Any, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The objects that tell one call from another: the list of completions, and every cell of it and of the columns."""
+    columns = (values for name, values in arguments.items() if name not in OWN)
+    lists = (values if isinstance(values, list | tuple) else (values,) for values in (completions, prompts, ids, *columns))
+    return (completions, *chain.from_iterable(lists))
 
 
 class RewardFuncs(list[Any]):
@@ -181,14 +215,14 @@ class RewardFuncs(list[Any]):
         mixed = [c.name for c in self.settings.scoring.components if config_weight(c) is None]
         return sum_keywords(self.weights, mixed, aggregation, config)
 
-    def validate(self, args: Any, train_dataset: Any = None) -> Any:
+    def validate(self, args: Any, train_dataset: Any = None, eval_dataset: Any = None) -> Any:
         """Check the trainer's arguments, and the data, against this reward: see `guerdon.backends.trl.validate`.
 
         Raises ConfigError or MissingInput with the fix for what cannot work.
         """
         from guerdon.backends.trl.validate import validate
 
-        found = validate(args, funcs=self, train_dataset=train_dataset)
+        found = validate(args, funcs=self, train_dataset=train_dataset, trainer_kwargs={"eval_dataset": eval_dataset})
         check_inputs(self.settings.scoring, args, train_dataset)
         return found
 
@@ -217,7 +251,7 @@ def reward_funcs(
     Each returns its raw score, for `reward_weights` to weigh (`funcs.config_kwargs()`); a component whose weight differs between rows
     (`R.by_column`) returns value times weight at a config weight of 1. A row without a total is None in every component, so that
     TRL leaves it out of the group and gives it no advantage. `on_abstain=OnAbstain("fill", value)` gives it that total instead,
-    carried by the first component; "raise" stops the run. Scores beyond 1e18 count as broken.
+    carried by the first component; "raise" stops the run. Scores beyond 1e15 count as broken.
 
     The batch is scored once, by whichever function TRL calls first, and ends within `deadline_s` seconds: rows not done by then, and
     rows on which a check hangs or raises, are left out and counted (`guerdon/...` in the trainer's log). It raises
@@ -240,5 +274,7 @@ def reward_funcs(
         raise ConfigError(f"reward_funcs: on_abstain expects OnAbstain('drop' | 'fill' | 'raise'), got {on_abstain!r:.80}")
     scoring = make_scoring(reward, deadline_s, num_generations, num_generations_eval, eos_token_id, max_broken)
     settings = Settings(scoring, on_abstain, bool(weighted), uuid.uuid4().hex)
+    if on_abstain.policy == "fill" and not abs(on_abstain.value) <= LARGEST * min(1.0, abs(settings.carrier[1])):
+        raise ConfigError(f"reward_funcs: on_abstain fills with {on_abstain.value!r}, more than TRL's float32 bears; pass a lesser one")
     kind = AsyncRewardFunction if asynchronous else RewardFunction
     return RewardFuncs([kind(settings, k) for k in range(len(scoring.components))])

@@ -1,8 +1,8 @@
 """One pass of scoring for the K functions that TRL calls one after another, or from K threads, with the same batch.
 
-The first to be called with a list of completions scores; the others read. A batch is known by the list itself and its elements, held
-strongly, so that no other object can take its place. It is dropped when all K have read, or when another batch comes: a call
-that was cut short leaves nothing behind but one batch.
+The first to be called with a batch scores; the others read. A batch is known by its objects (the list of completions, what is in it and
+in the columns), held strongly, so that no other object can take their place. It is dropped when all K have read, or when another
+batch comes: a call that was cut short leaves nothing behind but one batch.
 """
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from operator import is_
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import asyncio
+from typing import Any
 
 __all__ = ["Memo", "shared"]
 
@@ -31,51 +28,25 @@ class Memo:
         self.forget()
 
     def forget(self) -> None:
-        self.completions: Sequence[Any] | None = None
-        self.elements: tuple[Any, ...] = ()
+        self.batch: tuple[Any, ...] = ()
         self.unread: set[int] = set()
-        self.result: Any = None
-        self.loop: Any = None
+        self.result: Columns = []
 
-    def read(self, index: int, completions: Sequence[Any], score: Callable[[], Columns]) -> list[float | None]:
+    def read(self, index: int, batch: tuple[Any, ...], score: Callable[[], Columns]) -> list[float | None]:
         """Function `index`'s values: those of the batch if it is the one held, else what `score` finds."""
         with self.lock:
-            if not self._holds(index, completions, None):
+            if not self._holds(index, batch):
                 self.forget()
-                self._hold(completions, score(), None)
-            found: list[float | None] = self._take(index)[index]
+                self.result = score()
+                self.batch, self.unread = batch, set(range(self.readers))
+            found = self.result[index]
+            self.unread.discard(index)
+            if not self.unread:
+                self.forget()
         return found
 
-    async def aread(self, index: int, completions: Sequence[Any], score: Callable[[], Coroutine[Any, Any, Columns]]) -> list[float | None]:
-        """`read` on a running loop. The pass is a task of its own: a function that is cancelled does not end it for the others."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        with self.lock:
-            if not self._holds(index, completions, loop):
-                self._hold(completions, loop.create_task(score()), loop)
-            task: asyncio.Task[Columns] = self._take(index)
-        return (await asyncio.shield(task))[index]
-
-    def _holds(self, index: int, completions: Sequence[Any], loop: Any) -> bool:
-        return (
-            completions is self.completions
-            and self.loop is loop
-            and index in self.unread
-            and len(completions) == len(self.elements)
-            and all(map(is_, completions, self.elements))
-        )
-
-    def _hold(self, completions: Sequence[Any], result: Any, loop: Any) -> None:
-        self.completions, self.elements, self.result, self.loop = completions, tuple(completions), result, loop
-        self.unread = set(range(self.readers))
-
-    def _take(self, index: int) -> Any:
-        result = self.result
-        self.unread.discard(index)
-        if not self.unread:
-            self.forget()
-        return result
+    def _holds(self, index: int, batch: tuple[Any, ...]) -> bool:
+        return index in self.unread and len(batch) == len(self.batch) and all(map(is_, batch, self.batch))
 
 
 _memos: weakref.WeakValueDictionary[tuple[int, str], Memo] = weakref.WeakValueDictionary()

@@ -1,8 +1,8 @@
 """What guerdon adds to a trainer's own metrics: how many rows abstained, the outcome, which statuses occurred, and why.
 
 Logged once a batch through TRL's `log_metric` and `log_extra`, where the trainer passes them. The keys depend on the reward alone, so
-that they are the same on every rank, but for diversity, which groups of one completion do not have. TRL averages each over calls and
-ranks.
+that they are the same on every rank, but for diversity, which groups of one completion do not have, and the outcome, which a batch may
+lack. TRL averages each over the calls and ranks that have it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from guerdon.errors import ConfigError
 
 __all__ = ["CHOICES", "DEFAULTS", "Kind", "Settings", "read_settings"]
 
-Kind = Literal["grpo", "gmpo", "rloo"]
+Kind = Literal["grpo", "gmpo", "rloo", "other"]
+"""Whose arguments: those of a trainer that is none of the three are read for the functions' weights alone."""
 
 _SHARED: dict[str, Any] = {
     "per_device_train_batch_size": 8, "per_device_eval_batch_size": 8, "gradient_accumulation_steps": 1, "generation_batch_size": None,
@@ -36,7 +37,9 @@ _GRPO = _SHARED | {
 }  # fmt: skip
 _RLOO = _SHARED | {"num_generations": 2, "beta": 0.05, "normalize_advantages": False, "reward_clip_range": None}
 
-DEFAULTS: Mapping[Kind, Mapping[str, Any]] = MappingProxyType({"grpo": _GRPO, "gmpo": _GRPO | {"epsilon": 0.4}, "rloo": _RLOO})
+DEFAULTS: Mapping[Kind, Mapping[str, Any]] = MappingProxyType(
+    {"grpo": _GRPO, "gmpo": _GRPO | {"epsilon": 0.4}, "rloo": _RLOO, "other": {"reward_weights": None}}
+)
 """What TRL 1.16 takes where a setting is not given. A contract test compares them with the installed classes."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -137,7 +140,8 @@ def read_settings(config: Any, num_processes: int | None = None, trainer: Kind |
 
 def _kind_of(cls: type) -> Kind:
     names = [base.__name__ for base in cls.__mro__]
-    return "rloo" if "RLOOConfig" in names else "gmpo" if "GMPOConfig" in names else "grpo"
+    known: dict[str, Kind] = {"RLOOConfig": "rloo", "GMPOConfig": "gmpo", "GRPOConfig": "grpo", "TrainingArguments": "other"}
+    return next((known[name] for name in names if name in known), "grpo")
 
 
 def _environment_world() -> int:

@@ -24,6 +24,10 @@ RLOO: tuple[Kind, ...] = ("rloo",)
 
 @trap("misspelt", "error", "any text is taken; the run stops in its first step, after generation")
 def misspelt(case: Case) -> Iterator[str]:
+    known = DEFAULTS[case.settings.kind].keys()
+    for name in [] if case.settings.built else sorted(case.settings.values.keys() - known - {"entropy_coef"}):
+        if near := get_close_matches(name, known, 1, 0.85):
+            yield f"{name}= is no setting, and the configuration raises TypeError: did you mean {near[0]}=?"
     for name, choices in CHOICES.items():
         if case.settings.kind == "rloo" and name not in DEFAULTS["rloo"]:
             continue

@@ -52,8 +52,10 @@ def bf16_without_gpu(case: Case) -> Iterator[str]:
 
 @trap("one-prompt", "warning", "a step rests on one prompt, and has no gradient where its rewards are equal")
 def one_prompt(case: Case) -> Iterator[str]:
-    group, batch = case.settings.whole("num_generations"), case.settings.generation_rows
-    if group and group >= 2 and batch == group:
+    s = case.settings
+    group, batch, accumulate = s.whole("num_generations"), s.generation_rows, s.whole("gradient_accumulation_steps")
+    batches_a_step = (accumulate or 1) // max(1, (s.steps or 1) * (s.whole("num_iterations") or 1))
+    if group and group >= 2 and batch == group and batches_a_step <= 1:
         yield (
             f"{batch} completions a generation batch in groups of {group} are 1 prompt: "
             "raise per_device_train_batch_size or gradient_accumulation_steps, which count completions, not prompts"

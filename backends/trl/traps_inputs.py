@@ -9,8 +9,11 @@ from functools import partial
 from typing import Any
 
 from guerdon.backends.trl.findings import Case, Trap, trap
+from guerdon.backends.trl.settings import Kind
 
 __all__ = ["INPUT_TRAPS"]
+
+EVERY: tuple[Kind, ...] = ("grpo", "gmpo", "rloo", "other")
 
 TRAINER_ARGUMENTS = frozenset(
     {
@@ -32,8 +35,8 @@ RENAMED = {
 }
 FIELDS = frozenset({"num_tokens", "token_ids", "messages", "truncated", "group", "completion", "prompt"})
 """What a rollout has besides columns."""
-TAKEN = ("trainer_state", "log_metric", "log_extra", "environments")
-UNSEEN = ("prompt", "completion", "completion_ids")
+TAKEN = ("trainer_state", "log_metric", "log_extra", "completion_ids")
+"""Arguments of TRL's, under whose names a column does not reach a reward function."""
 
 
 @trap("trainer-argument", "error", "the trainer raises TypeError: tokenizer= and ref_model= are of older versions or other libraries")
@@ -66,35 +69,39 @@ def sync_with_adapter(case: Case) -> Iterator[str]:
         yield "sync_ref_model=True with PEFT: leave sync_ref_model out, or train all weights"
 
 
-@trap("functions-not-a-list", "error", "TRL takes anything but a list for one function: AttributeError or TypeError in the first step")
+@trap(
+    "functions-not-a-list", "error", "TRL takes anything but a list for one function: AttributeError or TypeError in the first step", EVERY
+)
 def functions_not_a_list(case: Case) -> Iterator[str]:
     got = case.funcs
     if got is not None and not isinstance(got, list | str) and not callable(got):
         yield f"reward_funcs is a {type(got).__name__}: expected a list; write list(...)"
 
 
-@trap("weights-length", "error", "the trainer raises: one weight a function")
+@trap("weights-length", "error", "the trainer raises: one weight a function", EVERY)
 def weights_length(case: Case) -> Iterator[str]:
     n = len(case.functions)
     if case.funcs is not None and case.weights is not None and len(case.weights) != n:
-        yield f"reward_weights has {len(case.weights)} entries for {n} reward functions: pass {_own(case) or f'{n} of them'}"
+        yield f"reward_weights has {len(case.weights)} entries for {n} reward functions: pass {_wanted(case)}"
 
 
-@trap("weights-not-passed", "error", "every component counts 1: the total is not the reward that was composed")
+@trap("weights-not-passed", "error", "every component counts 1: the total is not the reward that was composed", EVERY)
 def weights_not_passed(case: Case) -> Iterator[str]:
-    own = _own(case)
-    if own is not None and case.settings["reward_weights"] is None and any(weight != 1 for weight in own):
-        yield f"reward_weights is not set, and the functions' weights are {own}: pass **funcs.config_kwargs()"
+    s = case.settings
+    if s["reward_weights"] is None and any(weight not in (1, None) for weight in case.own_weights):
+        has_weights = s.kind != "other" or "reward_weights" in s.values
+        fix = f"pass reward_weights={_wanted(case)}" if has_weights else "use reward_funcs(reward, weighted=True)"
+        yield f"the functions' weights are {_wanted(case)}, and reward_weights is not set: {fix}"
 
 
-@trap("weights-differ", "warning", "the total that TRL trains on is not that of the reward: reports and filters score another one")
+@trap("weights-differ", "warning", "the total that TRL trains on is not that of the reward: reports and filters score another one", EVERY)
 def weights_differ(case: Case) -> Iterator[str]:
-    own, weights = _own(case), case.weights
-    if own is not None and weights is not None and len(weights) == len(own) and weights != own:
-        yield f"reward_weights={weights}, and the functions' weights are {own}: pass **funcs.config_kwargs(), or weigh in the reward"
+    weights = case.weights or []
+    if len(weights) == len(case.own_weights) and any(w not in (g, None) for w, g in zip(case.own_weights, weights, strict=True)):
+        yield f"reward_weights={weights}, and the functions' weights are {_wanted(case)}: pass those, or weigh in the reward"
 
 
-@trap("same-name", "warning", "their metrics are merged under one key, mean of means")
+@trap("same-name", "warning", "their metrics are merged under one key, mean of means", EVERY)
 def same_name(case: Case) -> Iterator[str]:
     for name, count in Counter(map(_name, case.functions)).items():
         if count > 1:
@@ -107,12 +114,23 @@ def gdpo_one_function(case: Case) -> Iterator[str]:
         yield "multi_objective_aggregation='normalize_then_sum' with one reward function: pass one a component (guerdon's reward_funcs)"
 
 
-@trap("finished-scaled", "error", "TRL normalises or clips finished advantages again: not the ones computed")
+@trap("gdpo-by-row", "error", "each component is normalised: weights of single rows are divided out, a total filled in is one component's")
+def gdpo_by_row(case: Case) -> Iterator[str]:
+    for function in case.functions if case.settings.gdpo else ():
+        if getattr(function, "by_row", False) is True:
+            yield f"GDPO with {_name(function)}, whose weight differs between rows: use advantage_func(reward, GDPO)"
+        if getattr(function, "carries_filling", False) is True:
+            yield f"GDPO with {_name(function)}, which carries the totals of OnAbstain('fill'): leave rows out, with OnAbstain('drop')"
+
+
+@trap("finished-scaled", "error", "TRL normalises or clips finished advantages again: not the ones computed", EVERY)
 def finished_scaled(case: Case) -> Iterator[str]:
     s = case.settings
     if not case.finished:
         return
-    if s.kind == "rloo":
+    if s.kind == "other":
+        yield "finished advantages for a trainer that is neither GRPOTrainer nor RLOOTrainer: use reward_funcs"
+    elif s.kind == "rloo":
         if any(getattr(function, "trainer", "rloo") != "rloo" for function in case.finished):
             yield "finished advantages made for GRPOTrainer: RLOOTrainer multiplies them by G/(G - 1); pass trainer='rloo'"
         for name, neutral in (("normalize_advantages", False), ("reward_clip_range", None)):
@@ -136,7 +154,7 @@ def finished_beside_others(case: Case) -> Iterator[str]:
             yield f"{_name(function)} has weight {weight} beside finished advantages: set its entry of reward_weights to {expected}"
 
 
-@trap("column-clash", "error", "TypeError in the first step: TRL passes arguments of these names itself")
+@trap("column-clash", "error", "TypeError in the first step: TRL passes arguments of these names itself", EVERY)
 def column_clash(case: Case) -> Iterator[str]:
     for name in ("prompts", "completions"):
         if name in (case.columns or ()):
@@ -145,26 +163,27 @@ def column_clash(case: Case) -> Iterator[str]:
 
 @trap("column-hidden", "warning", "the column never reaches a reward function: TRL leaves it out or puts its own argument in its place")
 def column_hidden(case: Case) -> Iterator[str]:
-    for name in (*TAKEN, *UNSEEN[1:]):
+    for name in TAKEN + (("environments",) if case.trainer.get("environment_factory") else ()):
         if name in (case.columns or ()):
             yield f"the data set has a column {name!r}, which TRL keeps from reward functions: rename it if one reads it"
 
 
-@trap("no-prompt", "error", "KeyError in the first step: the prompt is read from the column of that name")
+@trap("no-prompt", "error", "KeyError in the first step: the prompt is read from the column of that name", EVERY)
 def no_prompt(case: Case) -> Iterator[str]:
     if case.columns and "prompt" not in case.columns and case.trainer.get("environment_factory") is None:
         yield f"the data set has no column 'prompt' (it has {', '.join(sorted(case.columns))}): rename yours"
 
 
-@trap("missing-column", "error", "the reward raises MissingInput in the first step, after generation")
+@trap("missing-column", "error", "the reward raises MissingInput in the first step, after generation", EVERY)
 def missing_column(case: Case) -> Iterator[str]:
-    if case.columns is None:
+    if case.trainer.get("rollout_func") is not None:  # it may add columns
         return
-    carried = case.columns - {*TAKEN, *UNSEEN}
-    for read in sorted(case.reads - FIELDS):
-        if not carried & set(read.split("|")):
-            wanted, there = read.replace("|", " or "), ", ".join(sorted(carried)) or "none"
-            yield f"the reward reads column {wanted!r}, and the data set carries {there}: rename yours, or name it with column="
+    for where, columns in (("the data set", case.columns), ("eval_dataset", case.eval_columns)):
+        carried = (columns or frozenset()) - {*TAKEN, "prompt", "completion"}
+        for read in sorted(case.reads - FIELDS) if columns is not None else ():
+            if not carried & set(read.split("|")):
+                wanted, there = read.replace("|", " or "), ", ".join(sorted(carried)) or "none"
+                yield f"the reward reads column {wanted!r}, and {where} carries {there}: rename yours, or name it with column="
 
 
 @trap("columns-removed", "error", "every column but the prompt is dropped: a reward that reads one raises in the first step")
@@ -174,10 +193,9 @@ def columns_removed(case: Case) -> Iterator[str]:
         yield f"remove_unused_columns=True drops {', '.join(needs)} before reward functions see them: leave it at False"
 
 
-def _own(case: Case) -> list[float] | None:
-    """The weights that guerdon's list of functions asks for."""
-    weights = getattr(case.funcs, "weights", None)
-    return list(weights) if isinstance(weights, list | tuple) else None
+def _wanted(case: Case) -> list[float]:
+    """The weights that the functions ask for, 1 for those that do not say."""
+    return [1.0 if weight is None else weight for weight in case.own_weights]
 
 
 def _name(function: Any) -> str:
@@ -188,6 +206,6 @@ def _name(function: Any) -> str:
 
 INPUT_TRAPS: tuple[Trap, ...] = (
     trainer_argument, prompt_length, reference_in_memory, sync_with_adapter, functions_not_a_list, weights_length, weights_not_passed,
-    weights_differ, same_name, gdpo_one_function, finished_scaled, finished_beside_others, column_clash, column_hidden, no_prompt,
-    missing_column, columns_removed,
+    weights_differ, same_name, gdpo_one_function, gdpo_by_row, finished_scaled, finished_beside_others, column_clash, column_hidden,
+    no_prompt, missing_column, columns_removed,
 )  # fmt: skip

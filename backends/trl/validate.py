@@ -36,10 +36,11 @@ def inspect(
     """Every finding, notes too. Raises ConfigError only for arguments that it cannot read; issues no warning.
 
     `config` is a GRPOConfig, GMPOConfig or RLOOConfig, or a dict of the arguments for one, of which more can be said: in an object
-    what was given and what is a default look alike. `trainer` ("grpo", "gmpo", "rloo") says whose arguments a dict holds.
-    `trainer_kwargs` are those of the trainer (`model=`, `reward_funcs=`, ...); `funcs` and `train_dataset` are taken from it where not
-    given. A data set is anything with `column_names`, a list of rows, or a mapping of columns. `num_processes` is that of the
-    launch (default: the configuration's, or WORLD_SIZE), `gpu` says whether there is one (default: asked of torch if it is loaded).
+    what was given and what is a default look alike. `trainer` ("grpo", "gmpo", "rloo") says whose arguments a dict holds. Of another
+    trainer's configuration only functions, weights and columns are checked. `trainer_kwargs` are those of the trainer (`model=`,
+    `reward_funcs=`, ...); `funcs` and `train_dataset` are taken from it where not given, `eval_dataset` always. A data set is anything
+    with `column_names`, a list of rows, or a mapping of columns. `num_processes` is that of the launch (default: the configuration's,
+    or WORLD_SIZE), `gpu` says whether there is one (default: asked of torch if it is loaded).
 
     >>> import guerdon.backends.trl
     >>> config = {"loss_type": "grpo", "importance_sampling_level": "sequence", "num_generations": 4, "use_cpu": True}
@@ -53,6 +54,7 @@ def inspect(
         settings=read_settings(config, num_processes, trainer),
         funcs=funcs,
         columns=_columns(dataset),
+        eval_columns=_columns(given.get("eval_dataset")),
         trainer=given,
         gpu=gpu_visible() if gpu is None else gpu,
     )
@@ -108,7 +110,7 @@ def _columns(dataset: Any) -> frozenset[str] | None:
     """The names of the columns; None where they cannot be known without reading the data."""
     names = getattr(dataset, "column_names", None)
     if names is None and isinstance(dataset, Mapping):
-        names = list(dataset)
+        names = None if any(hasattr(part, "column_names") for part in dataset.values()) else list(dataset)  # several data sets by name
     elif names is None and isinstance(dataset, Sequence) and dataset and isinstance(dataset[0], Mapping):
         names = list(dataset[0])
     return frozenset(names) if isinstance(names, list | tuple) else None

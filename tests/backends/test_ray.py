@@ -15,7 +15,7 @@ import pytest
 
 import guerdon.rewards as R
 from guerdon import OnAbstain, Rollout
-from guerdon.backends.ray import RewardActor
+from guerdon.backends.ray import RewardActor, score_dataset
 from guerdon.backends.ray.dataset import plan
 from guerdon.errors import AbstentionError, ConfigError, DataError, MissingInput
 
@@ -275,6 +275,70 @@ def test_other_pools_are_taken_as_asked(nodes: list[float], concurrency: Any, cp
 def test_a_pool_of_no_size_is_refused(concurrency: Any) -> None:
     with pytest.raises(ConfigError, match="concurrency: expected"):
         plan([8.0], concurrency, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"deadline_s": bad} for bad in (0, -1, math.inf, math.nan, "5", True)),
+        *({"max_broken": bad} for bad in (5, -0.1, math.nan, "x", None)),
+        *({"on_abstain": bad} for bad in ("zero", 0.0, OnAbstain)),
+        *({"columns": bad} for bad in (["answer"], "answer", {"answer": 1})),
+        *({"group_by": bad} for bad in (3, "", ["a", "b"])),
+    ],
+)
+def test_settings_that_no_row_could_be_scored_with_are_refused_before_the_start(options: dict[str, Any]) -> None:
+    for start in (lambda: RewardActor(REWARD, **options), lambda: score_dataset(None, REWARD, **options)):
+        with pytest.raises(ConfigError, match=next(iter(options))):
+            start()
+
+
+@pytest.mark.parametrize("option", ["fn_constructor_kwargs", "compute"])
+def test_options_of_ray_that_would_undo_the_stage_are_refused(option: str) -> None:
+    with pytest.raises(ConfigError, match="set by score_dataset itself"):
+        score_dataset(None, REWARD, **{option: None})
+
+
+@pytest.mark.parametrize("given", [None, {"completion": "4"}, ["4"], "4", [None]])
+def test_what_is_no_list_of_rows_is_refused(given: Any) -> None:
+    with pytest.raises(ConfigError, match="a list of rows"):
+        RewardActor(R.exact()).score(given)
+
+
+@pytest.mark.parametrize("empty", [pyarrow.table({}), pandas.DataFrame(), {}], ids=["pyarrow", "pandas", "numpy"])
+def test_a_block_without_rows_and_columns_stops_nothing(empty: Any) -> None:
+    assert len(RewardActor(R.exact())(empty)) == 0
+
+
+@pytest.mark.parametrize("reward", [R.exact(), R.exact() + R.soft_overlong(max_tokens=8, cache=2)])
+@pytest.mark.parametrize("nothing", [pyarrow.nulls(2), pyarrow.array([[], []])], ids=["null", "empty lists"])
+def test_a_block_in_which_no_row_has_rollouts_is_typed_like_others(reward: R.Term, nothing: Any) -> None:
+    lists = pyarrow.list_(pyarrow.struct([("text", pyarrow.string()), ("num_tokens", pyarrow.int64())]))
+    actor = RewardActor(reward, detail=True)
+    some = actor(pyarrow.table({"answer": ["4", "5"], "rollouts": pyarrow.array([[{"text": "4", "num_tokens": 3}], None], lists)}))
+    none = actor(pyarrow.table({"answer": ["4", "5"], "rollouts": nothing}))
+    assert some.drop_columns(["rollouts"]).schema == none.drop_columns(["rollouts"]).schema
+    assert (cells(some, "reward"), cells(none, "reward")) == ([[1.0], []], [[], []])
+
+
+@pytest.mark.parametrize(
+    "rollouts",
+    [pyarrow.array([["4", None]], pyarrow.list_view(pyarrow.string())), pyarrow.array([["4", None]], pyarrow.large_list(pyarrow.string()))],
+)
+def test_a_rollout_that_cannot_be_read_costs_none_of_its_siblings(rollouts: Any) -> None:
+    found = RewardActor(R.exact())(pyarrow.table({"answer": ["4"], "rollouts": rollouts}))
+    assert cells(found, "guerdon/exact/status") == [["correct", "error"]]
+
+
+@pytest.mark.parametrize("prompt", [{}, {"prompt": ["p", "p", "p", "q"]}])
+def test_rows_whose_group_is_null_are_compared_with_rows_of_their_prompt_only(prompt: dict[str, Any]) -> None:
+    data = {"completion": ["a b c", "a b c", "a b c", "a b c"], "answer": ["4"] * 4, "g": pyarrow.array(["p", None, None, None]), **prompt}
+    found = RewardActor(R.exact() + R.distinct(), group_by="g")(pyarrow.table(data))
+    assert cells(found, "guerdon/distinct/status") == [
+        "not_applicable",
+        *(["scored"] * 2 if prompt else ["not_applicable"] * 2),
+        "not_applicable",
+    ]
 
 
 @pytest.mark.parametrize("workers", [0, True, 1.5])

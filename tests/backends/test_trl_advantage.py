@@ -102,6 +102,19 @@ def test_the_log_holds_the_reward_behind_the_advantages() -> None:
     assert metrics["guerdon/abstained"] == 0.0
 
 
+def test_each_metric_is_logged_once() -> None:
+    names: list[str] = []
+    call = {"prompts": ["p"] * 2 + ["q"] * 2, "completions": ["1", "3", "5", "5"]}
+    advantage_func(REWARD, GRPO)(**call, log_metric=lambda name, value: names.append(name))
+    assert len(set(names)) == len(names)
+
+
+def test_a_watched_number_that_float32_cannot_bear_costs_no_row() -> None:
+    watched = R.from_function(lambda r: 1e300, name="large")
+    call = {"prompts": ["p"] * 2, "completions": ["1", "3"]}
+    assert advantage_func(REWARD + 0.0 * watched, GRPO)(**call) == advantage_func(REWARD, GRPO)(**call)
+
+
 def test_it_pickles() -> None:
     function = advantage_func(0.5 * R.exact() + R.boxed_format(), GDPO, num_generations=2)
     call = {"prompts": ["p"] * 2, "completions": ["\\boxed{1}", "1"], "answer": ["1"] * 2}

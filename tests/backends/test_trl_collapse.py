@@ -310,3 +310,16 @@ def test_long_answers_are_measured_on_their_head() -> None:
 
 def test_every_number_is_known_by_a_name() -> None:
     assert KEYS.keys() == {"entropy", "distinct", "spread", "kl", "reward", "outcome"}
+
+
+def test_a_better_number_that_the_first_log_lacked_is_read_from_then_on_and_not_compared_with_the_other() -> None:
+    """Finished advantages: TRL's reward is about 0, and a first batch without a total has no other."""
+    rng = random.Random(0)
+    gamed = [
+        {"reward": 0.0, "guerdon/reward": 0.2 + 0.01 * i + rng.gauss(0, 0.01), "guerdon/outcome": 0.8 - 0.01 * i + rng.gauss(0, 0.01)}
+        for i in range(60)
+    ]
+    healthy = [{"reward": 0.0, "guerdon/reward": 0.5, "guerdon/outcome": 0.8 - 0.01 * i} for i in range(60)]
+    first = [{"reward": 0.0, "guerdon/outcome": 0.8}]
+    assert [alarm.kind for alarm in run(first + gamed)] == ["reward_hacking"]
+    assert run(first * 30 + healthy) == []

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import guerdon.rewards as R
@@ -79,7 +80,7 @@ def test_a_watched_term_that_breaks_costs_no_row() -> None:
     assert found == [[1.0, 0.0, 1.0, 0.0], [None] * 4]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, 1e19, Abstain("no"), RuntimeError("no"), "text"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, 1e16, Abstain("no"), RuntimeError("no"), "text"])
 def test_nothing_that_float32_cannot_bear_reaches_the_trainer(value: Any) -> None:
     def odd(rollout: Rollout) -> Any:
         if rollout.completion == "none":
@@ -90,6 +91,25 @@ def test_nothing_that_float32_cannot_bear_reaches_the_trainer(value: Any) -> Non
 
     found = [f(**{**CALL, "answer": ["4"] * 4}) for f in reward_funcs(R.from_function(odd) + R.math_equal())]
     assert found == [[2.0, 2.0, 2.0, None], [1.0, 0.0, 1.0, None]]
+
+
+@pytest.mark.parametrize(("value", "weight"), [(1e300, 1.0), (1e9, 1e9)])
+def test_a_number_that_float32_cannot_bear_is_counted_as_an_error(value: float, weight: float) -> None:
+    large = R.from_function(lambda r: value if r.completion == "none" else 1.0, name="large")
+    metrics, extra = logged(reward_funcs(weight * large + R.boxed_format()), CALL)
+    assert metrics["guerdon/large/error"] == metrics["guerdon/abstained"] == 0.25
+    assert extra["guerdon/why"][3].startswith("large error (too_large)")
+
+
+def test_a_watched_number_that_float32_cannot_bear_costs_no_row() -> None:
+    large = R.from_function(lambda r: 1e300, name="large")
+    assert [f(**CALL) for f in reward_funcs(R.boxed_format() + 0.0 * large)] == [[1.0, 1.0, 1.0, 0.0], [None] * 4]
+
+
+@pytest.mark.parametrize(("reward", "value"), [(R.exact(), 1e300), (1e-20 * R.exact(), -1.0)])
+def test_a_filling_that_float32_cannot_bear_is_refused(reward: Any, value: float) -> None:
+    with pytest.raises(ConfigError, match="fills with"):
+        reward_funcs(reward, on_abstain=OnAbstain("fill", value))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -156,7 +176,7 @@ def test_a_batch_is_scored_once_and_forgotten_when_all_have_read() -> None:
     funcs, counter = counted()
     first = [f(**CALL) for f in funcs]
     assert counter.calls == [4]
-    assert funcs[0]._memo().completions is None
+    assert funcs[0]._memo().batch == ()
     assert [f(**CALL) for f in funcs] == first
     assert counter.calls == [4, 4], "the same list again is another batch: it may have been changed"
 
@@ -167,7 +187,7 @@ def test_an_aborted_batch_is_replaced_by_the_next() -> None:
     other = {**CALL, "completions": ["a", "bb", "ccc", "dddd"]}
     assert next(f(**other) for f in funcs) == [1.0, 2.0, 3.0, 4.0]
     assert counter.calls == [4, 4]
-    assert funcs[0]._memo().completions is other["completions"]
+    assert funcs[0]._memo().batch[0] is other["completions"]
 
 
 def test_one_function_called_alone_scores_every_call() -> None:
@@ -176,11 +196,34 @@ def test_one_function_called_alone_scores_every_call() -> None:
     assert counter.calls == [4, 4]
 
 
-def test_a_pass_that_began_on_another_loop_is_not_waited_for() -> None:
+def test_a_pass_that_was_made_on_another_loop_that_is_closed_by_now_can_be_read() -> None:
     funcs, counter = counted(asynchronous=True)
     asyncio.run(funcs[0](**CALL))
     assert asyncio.run(funcs[1](**CALL)) == [1.0, 1.0, 1.0, 0.0]
-    assert counter.calls == [4, 4]
+    assert counter.calls == [4]
+
+
+def test_an_async_term_that_blocks_holds_up_neither_the_loop_nor_the_deadline() -> None:
+    async def blocks(rollout: Rollout) -> float:
+        time.sleep(4.0)
+        return 1.0
+
+    funcs = reward_funcs(R.boxed_format() + R.from_function(blocks), asynchronous=True, deadline_s=1.0, max_broken=1.0)
+
+    async def main() -> Any:
+        start = time.monotonic()
+
+        async def other() -> float:
+            await asyncio.sleep(0.05)
+            return time.monotonic() - start
+
+        found = await asyncio.gather(other(), *(f(completions=["x"]) for f in funcs))
+        return found, time.monotonic() - start
+
+    (waited, *found), seconds = asyncio.run(main())
+    assert found == [[None], [None]]
+    assert waited < 1.0
+    assert seconds < 3.0
 
 
 def test_a_list_that_was_changed_in_place_is_scored_again() -> None:
@@ -192,11 +235,27 @@ def test_a_list_that_was_changed_in_place_is_scored_again() -> None:
     assert counter.calls == [4, 4]
 
 
+@pytest.mark.parametrize("column", ["prompts", "completion_ids", "answer"])
+def test_the_same_completions_beside_other_columns_are_another_batch(column: str) -> None:
+    seen: list[Rollout] = []
+    funcs = reward_funcs(R.from_function(lambda r: float(bool(seen.append(r))), name="seen") + R.boxed_format())  # type: ignore[func-returns-value]
+    funcs[0](**CALL)
+    funcs[1](**{**CALL, column: CALL[column][::-1]})
+    assert len(seen) == 8
+
+
+def test_columns_in_lists_of_their_own_for_each_call_are_one_batch_if_the_cells_are_the_same() -> None:
+    funcs, counter = counted()
+    for f in funcs:
+        f(**{**CALL, "answer": list(CALL["answer"]), "prompts": list(CALL["prompts"])})
+    assert counter.calls == [4]
+
+
 def test_a_memo_does_not_take_a_new_list_for_an_old_one_at_its_address() -> None:
     memo, seen = Memo(2), 0
     for i in range(200):
         batch = [f"completion {i}"]
-        values = memo.read(0, batch, lambda i=i: [[float(i)], [float(i)]])
+        values = memo.read(0, (batch, *batch), lambda i=i: [[float(i)], [float(i)]])
         seen += values == [float(i)]
         del batch
     assert seen == 200
@@ -228,7 +287,7 @@ def test_async_functions_share_one_pass_and_a_cancelled_one_does_not_end_it() ->
 
     assert asyncio.run(main()) == [1.0, 1.0, 1.0, 0.0]
     assert calls == [4]
-    assert asyncio.run(main()) == [1.0, 1.0, 1.0, 0.0], "another loop, another pass"
+    assert asyncio.run(main()) == [1.0, 1.0, 1.0, 0.0], "the list again, another pass"
     assert calls == [4, 4]
 
 
@@ -326,6 +385,26 @@ def test_columns_come_by_name_and_what_the_trainer_adds_does_not() -> None:
     assert (seen[0].answer, seen[0].num_tokens, seen[0].token_ids) == ("4", 2, (1, 2))
 
 
+@pytest.mark.parametrize("name", ["self", "cls", "index", "settings", "kwargs", "arguments", "not an identifier"])
+def test_a_column_may_have_any_name(name: str) -> None:
+    seen: list[Rollout] = []
+    funcs = reward_funcs(R.from_function(lambda r: float(not seen.append(r)), name="seen"))  # type: ignore[func-returns-value]
+    assert funcs[0](completions=["x"], **{name: [7]}) == [1.0]
+    assert seen[0].columns == {name: 7}
+
+
+@pytest.mark.parametrize("answer", [np.array(["4", "5"]), [np.array("4"), np.array("5")], np.array([4, 5]), [np.int64(4), np.float32(5)]])
+def test_cells_of_data_formatted_as_numpy_are_read_as_what_they_hold(answer: Any) -> None:
+    funcs = reward_funcs(R.math_equal())
+    assert funcs[0](completions=["\\boxed{4}", "\\boxed{4}"], answer=answer, scalar=np.array(3)) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["prompts", "completion_ids"])
+def test_prompts_and_ids_of_another_length_are_a_fault(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' has 1 values for 4 completions"):
+        reward_funcs(R.boxed_format())[0](**{**CALL, name: CALL[name][:1]})
+
+
 def test_everything_but_the_completions_is_optional() -> None:
     assert reward_funcs(R.boxed_format())[0](completions=["\\boxed{1}", "no"]) == [1.0, 0.0]
     assert reward_funcs(R.boxed_format())[0](["p"], ["\\boxed{1}"]) == [1.0]
@@ -355,8 +434,9 @@ def test_a_missing_column_raises_and_an_empty_one_does_not() -> None:
 
 def test_messages_that_a_plain_completion_lacks_raise() -> None:
     reward = R.from_function(lambda r: 1.0, name="turns", reads={"messages"})
-    with pytest.raises(MissingInput, match="messages"):
-        reward_funcs(reward)[0](completions=["x"])
+    for columns in ({}, {"messages": ["a column of the data, not the turns"]}):
+        with pytest.raises(MissingInput, match="messages"):
+            reward_funcs(reward)[0](completions=["x"], **columns)
 
 
 def test_a_broken_reward_raises() -> None:
@@ -378,6 +458,8 @@ def test_a_term_that_breaks_as_a_whole_loses_the_rows_and_does_not_raise() -> No
     ("options", "message"),
     [
         ({"deadline_s": 0}, "deadline_s"),
+        ({"deadline_s": "5"}, "deadline_s"),
+        ({"max_broken": "0.5"}, "max_broken"),
         ({"max_broken": 0.0}, "max_broken"),
         ({"num_generations": 0}, "num_generations"),
         ({"num_generations_eval": True}, "num_generations_eval"),
@@ -456,6 +538,14 @@ def test_a_logger_that_breaks_does_not_end_the_run() -> None:
 # -- validation against data
 
 
+def test_validate_reads_rows_all_over_the_data() -> None:
+    sometimes = R.from_function(lambda r: None, name="sometimes", reads={"tests"})
+    rows = [{"prompt": "p", "tests": None}] * 1000 + [{"prompt": "q", "tests": "x"}]
+    reward_funcs(sometimes).validate({"per_device_train_batch_size": 16}, rows)
+    with pytest.raises(MissingInput, match="tests"):
+        reward_funcs(sometimes).validate({"per_device_train_batch_size": 16}, rows[:1000])
+
+
 DATA = [{"prompt": "p", "answer": "4", "kind": "a"}, {"prompt": "q", "answer": None, "kind": "b"}]
 
 
@@ -469,6 +559,8 @@ def test_validate_reads_the_first_rows_as_a_batch() -> None:
     with pytest.raises(MissingInput, match="messages"):
         reward_funcs(R.from_function(lambda r: 1.0, name="turns", reads={"messages"})).validate(args, DATA)
     reward_funcs(R.math_equal()).validate(args, {"prompt": ["p"], "answer": ["4"]})
+    with pytest.raises(MissingInput, match="eval_dataset"):
+        reward_funcs(R.math_equal()).validate(args, DATA, [{"prompt": "p"}])
     full = [{**row, "solution": "4"} for row in DATA]
     reward_funcs(routes).validate(args, full)
     reward_funcs(R.soft_overlong(max_tokens=4, cache=2) + R.duplicate_penalty(), num_generations=4).validate(args, DATA)

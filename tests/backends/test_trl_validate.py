@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import guerdon.rewards as R
+from guerdon import OnAbstain
 from guerdon.backends.recipes import RECIPES
 from guerdon.backends.trl import advantage_func, reward_funcs, validate
 from guerdon.backends.trl.settings import CHOICES, DEFAULTS, read_settings
@@ -23,10 +24,24 @@ from guerdon.rewards.advantages import GOPO
 ROOT = Path(__file__).parents[2]
 REWARD = R.exact() + 0.2 * R.think_format()
 FUNCS = reward_funcs(REWARD)
+ROUTED = reward_funcs(R.by_column("kind", {"a": R.exact(), "b": 0.5 * R.exact()}))
 GOPO_FUNC = advantage_func(R.exact(), GOPO, num_generations=8)
 ROWS = [{"prompt": "2+2?", "answer": "4"}]
 ROOMY = {"per_device_train_batch_size": 32, "num_iterations": 2, "loss_type": "grpo"}
 """Several prompts a step, off policy, a loss that was chosen: nothing to remark."""
+
+
+class TrainingArguments:
+    """Stands for transformers' class, from which all of TRL's configurations derive."""
+
+    per_device_train_batch_size = 1
+    num_generations = 8
+    loss_type = "sigmoid"
+    remove_unused_columns = True
+
+
+class AsyncGRPOConfig(TrainingArguments):
+    """A trainer whose batches and losses are its own."""
 
 
 def own(completions: list[Any], **columns: Any) -> list[float]:
@@ -49,7 +64,7 @@ RLOO = {"trainer": "rloo"}
 WEIGHTS = {"reward_weights": [1.0, 0.2]}
 
 # code: what falls into the trap, and the same mended; each is (settings, the other arguments)
-CASES: dict[str, list[tuple[tuple[dict[str, Any], dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]]]] = {
+CASES: dict[str, list[tuple[tuple[Any, dict[str, Any]], tuple[Any, dict[str, Any]]]]] = {
     "misspelt": [
         ((conf(loss_type="drgrpo"), {}), (conf(loss_type="grpo"), {})),
         ((conf(scale_rewards="groups"), {}), (conf(scale_rewards=False), {})),
@@ -59,6 +74,8 @@ CASES: dict[str, list[tuple[tuple[dict[str, Any], dict[str, Any]], tuple[dict[st
         ((conf(use_vllm=True, vllm_importance_sampling_mode="truncate"), {}), (conf(use_vllm=True), {})),
         ((conf(use_vllm=True, vllm_mode="colocated"), {}), (conf(use_vllm=True, vllm_mode="server"), {})),
         ((conf(loss_type=None), {}), (conf(), {})),
+        ((conf(num_generation=4), {}), (conf(num_generations=4), {})),
+        ((conf(scale_reward="none"), {}), (conf(scale_rewards="none", entropy_coef=0.01), {})),
     ],
     "vespo-vllm": [((conf(**VESPO), {}), (conf(**VESPO, vllm_importance_sampling_mode="token_truncate"), {}))],
     "sapo-temperature": [((conf(loss_type="sapo", sapo_temperature_neg=0.0), {}), (conf(loss_type="sapo", sapo_temperature_neg=1.05), {}))],
@@ -110,7 +127,13 @@ CASES: dict[str, list[tuple[tuple[dict[str, Any], dict[str, Any]], tuple[dict[st
         )
     ],
     "bf16-without-gpu": [((conf(), {"gpu": False}), (conf(use_cpu=True), {"gpu": False}))],
-    "one-prompt": [((conf(per_device_train_batch_size=8), {}), (conf(per_device_train_batch_size=16), {}))],
+    "one-prompt": [
+        ((conf(per_device_train_batch_size=8), {}), (conf(per_device_train_batch_size=16), {})),
+        (
+            ({"steps_per_generation": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}, {}),
+            ({"steps_per_generation": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 8}, {}),
+        ),
+    ],
     "split-groups": [
         ((conf(per_device_train_batch_size=4), {"num_processes": 4}), (conf(per_device_train_batch_size=8), {"num_processes": 4}))
     ],
@@ -129,14 +152,29 @@ CASES: dict[str, list[tuple[tuple[dict[str, Any], dict[str, Any]], tuple[dict[st
     ],
     "functions-not-a-list": [((conf(), {"funcs": (own,)}), (conf(), {"funcs": [own]}))],
     "weights-length": [((conf(reward_weights=[1.0]), {"funcs": FUNCS}), (conf(**WEIGHTS), {"funcs": FUNCS}))],
-    "weights-not-passed": [((conf(), {"funcs": FUNCS}), (conf(**FUNCS.config_kwargs()), {"funcs": FUNCS}))],
-    "weights-differ": [((conf(reward_weights=[1.0, 1.0]), {"funcs": FUNCS}), (conf(**WEIGHTS), {"funcs": FUNCS}))],
+    "weights-not-passed": [
+        ((conf(), {"funcs": FUNCS}), (conf(**FUNCS.config_kwargs()), {"funcs": FUNCS})),
+        ((conf(), {"funcs": [*FUNCS, own]}), (conf(reward_weights=[1.0, 0.2, 3.0]), {"funcs": [*FUNCS, own]})),
+        ((AsyncGRPOConfig(), {"funcs": FUNCS}), (AsyncGRPOConfig(), {"funcs": reward_funcs(REWARD, weighted=True)})),
+    ],
+    "weights-differ": [
+        ((conf(reward_weights=[1.0, 1.0]), {"funcs": FUNCS}), (conf(**WEIGHTS), {"funcs": FUNCS})),
+        (
+            (conf(reward_weights=[1.0, 1.0, 3.0]), {"funcs": [*FUNCS, own]}),
+            (conf(reward_weights=[1, 0.2, 3.0]), {"funcs": [*FUNCS, own]}),
+        ),
+    ],
     "same-name": [((conf(), {"funcs": [own, own]}), (conf(), {"funcs": [own, *FUNCS]}))],
     "gdpo-one-function": [((conf(**GDPO), {"funcs": [own]}), (conf(**GDPO, **WEIGHTS), {"funcs": FUNCS}))],
+    "gdpo-by-row": [
+        ((conf(**GDPO), {"funcs": ROUTED}), (conf(), {"funcs": ROUTED})),
+        ((conf(**GDPO, **WEIGHTS), {"funcs": reward_funcs(REWARD, on_abstain=OnAbstain("fill"))}), (conf(**GDPO), {"funcs": FUNCS})),
+    ],
     "finished-scaled": [
         ((conf(), {"funcs": [GOPO_FUNC]}), (conf(**GOPO_FUNC.config_kwargs()), {"funcs": [GOPO_FUNC]})),
         ((conf(**GDPO), {"funcs": GOPO_FUNC}), (conf(scale_rewards="none"), {"funcs": GOPO_FUNC})),
         (({"beta": 0.0, "normalize_advantages": True}, {"funcs": [GOPO_FUNC]}), (conf(scale_rewards="none"), {"funcs": [GOPO_FUNC]})),
+        ((AsyncGRPOConfig(), {"funcs": [GOPO_FUNC]}), (AsyncGRPOConfig(), {"funcs": [own]})),
     ],
     "finished-beside-others": [
         (
@@ -152,7 +190,13 @@ CASES: dict[str, list[tuple[tuple[dict[str, Any], dict[str, Any]], tuple[dict[st
         ((conf(), {"train_dataset": [{**ROWS[0], "completions": "x"}]}), (conf(), {"train_dataset": ROWS})),
         ((conf(), {"train_dataset": {"prompts": ["x"]}}), (conf(), {"train_dataset": {"prompt": ["x"]}})),
     ],
-    "column-hidden": [((conf(), {"train_dataset": [{**ROWS[0], "log_metric": "x"}]}), (conf(), {"train_dataset": ROWS}))],
+    "column-hidden": [
+        ((conf(), {"train_dataset": [{**ROWS[0], "log_metric": "x"}]}), (conf(), {"train_dataset": ROWS})),
+        (
+            (conf(), {"train_dataset": [{**ROWS[0], "environments": 1}], "trainer_kwargs": {"environment_factory": own}}),
+            (conf(), {"train_dataset": [{**ROWS[0], "environments": 1, "completion": "x"}]}),
+        ),
+    ],
     "no-prompt": [((conf(), {"train_dataset": [{"question": "x"}]}), (conf(), {"train_dataset": ROWS}))],
     "missing-column": [
         (
@@ -162,6 +206,18 @@ CASES: dict[str, list[tuple[tuple[dict[str, Any], dict[str, Any]], tuple[dict[st
         (
             (conf(**GOPO_FUNC.config_kwargs()), {"funcs": GOPO_FUNC, "train_dataset": [{"prompt": "x"}]}),
             (conf(**GOPO_FUNC.config_kwargs()), {"funcs": GOPO_FUNC, "train_dataset": ROWS}),
+        ),
+        (
+            (conf(**WEIGHTS), {"funcs": FUNCS, "trainer_kwargs": {"train_dataset": ROWS, "eval_dataset": [{"prompt": "x"}]}}),
+            (conf(**WEIGHTS), {"funcs": FUNCS, "trainer_kwargs": {"train_dataset": ROWS, "eval_dataset": ROWS}}),
+        ),
+        (
+            (conf(**WEIGHTS), {"funcs": FUNCS, "train_dataset": [{"prompt": "x"}]}),
+            (conf(**WEIGHTS), {"funcs": FUNCS, "train_dataset": [{"prompt": "x"}], "trainer_kwargs": {"rollout_func": own}}),
+        ),
+        (
+            (conf(**WEIGHTS), {"funcs": FUNCS, "train_dataset": {"prompt": ["x"]}}),
+            (conf(**WEIGHTS), {"funcs": FUNCS, "trainer_kwargs": {"eval_dataset": {"easy": SimpleNamespace(column_names=["prompt"])}}}),
         ),
     ],
     "columns-removed": [
@@ -224,7 +280,7 @@ def test_all_errors_are_listed_at_once_and_columns_alone_are_a_missing_input() -
         validate(conf(**WEIGHTS), funcs=FUNCS, train_dataset=[{"prompt": "x"}], gpu=True)
 
 
-GOOD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+GOOD: dict[str, tuple[Any, dict[str, Any]]] = {
     "grpo": (conf(), {}),
     "dr_grpo": (conf(loss_type="dr_grpo", scale_rewards="none", beta=0.0), {}),
     "gspo": (conf(**SEQUENCE), {}),
@@ -234,6 +290,7 @@ GOOD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gdpo": (conf(**FUNCS.config_kwargs("gdpo")), {"funcs": FUNCS, "train_dataset": ROWS}),
     "components": (conf(**FUNCS.config_kwargs()), {"funcs": FUNCS, "train_dataset": ROWS}),
     "finished advantages": (conf(**GOPO_FUNC.config_kwargs()), {"funcs": [GOPO_FUNC], "train_dataset": ROWS}),
+    "another trainer": (AsyncGRPOConfig(), {"funcs": reward_funcs(REWARD, weighted=True), "train_dataset": ROWS}),
     "rloo": ({"beta": 0.05, "num_generations": 4}, {"trainer": "rloo", "train_dataset": ROWS}),
     "two processes": (conf(per_device_train_batch_size=8), {"num_processes": 2}),
     "a trainer": (conf(**WEIGHTS), {"trainer_kwargs": {"model": "org/model", "reward_funcs": FUNCS, "train_dataset": ROWS, "args": None}}),
@@ -290,7 +347,14 @@ class GMPOConfig:
 
 @pytest.mark.parametrize(
     ("config", "kind"),
-    [(RLOOConfig(), "rloo"), (GMPOConfig(), "gmpo"), (SimpleNamespace(), "grpo"), ({"normalize_advantages": True}, "rloo"), ({}, "grpo")],
+    [
+        (RLOOConfig(), "rloo"),
+        (GMPOConfig(), "gmpo"),
+        (AsyncGRPOConfig(), "other"),
+        (SimpleNamespace(), "grpo"),
+        ({"normalize_advantages": True}, "rloo"),
+        ({}, "grpo"),
+    ],
 )
 def test_the_trainer_is_recognised(config: Any, kind: str) -> None:
     assert read_settings(config).kind == kind

@@ -63,15 +63,27 @@ def fault_of_one_rank() -> str:
     return "nothing"
 
 
+def row_that_cannot_be_sent() -> str:
+    """A split group, of which rank 1 holds a cell that does not pickle. Rank 0 must not wait for it."""
+    cell = (lambda: 0) if dist.get_rank() else 0
+    try:
+        reward_funcs(R.duplicate_penalty())[0](prompts=["p"] * 2, completions=["x"] * 2, own=[cell] * 2)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
 def main() -> None:
     output = Path(sys.argv[1])
     found: dict[str, Any] = {"group": group_terms(output), "injected": injected(output)}
     faults: list[Any] = [None, None]
     dist.all_gather_object(faults, fault_of_one_rank())
+    unsent: list[Any] = [None, None]
+    dist.all_gather_object(unsent, row_that_cannot_be_sent())
     scored: list[Any] = [None, None]
     dist.all_gather_object(scored, found["group"]["scored"])
     if dist.get_rank() == 0:
-        (output / "found.json").write_text(json.dumps({**found, "faults": faults, "scored": scored}))
+        (output / "found.json").write_text(json.dumps({**found, "faults": faults, "unsent": unsent, "scored": scored}))
     dist.destroy_process_group()
 
 

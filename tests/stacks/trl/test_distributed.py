@@ -53,3 +53,8 @@ def test_injected_advantages_are_those_of_whole_groups_and_of_the_whole_batch(sp
 def test_a_fault_on_one_rank_is_raised_on_all(found: Any) -> None:
     assert found["faults"][1].startswith("BrokenRewardError: ")
     assert found["faults"][0].startswith("GuerdonError: rank 1 could not score its rows: BrokenRewardError")
+
+
+def test_a_row_that_cannot_be_sent_is_a_fault_on_all_ranks(found: Any) -> None:
+    assert "pickle" in found["unsent"][1]
+    assert found["unsent"][0].startswith("GuerdonError: rank 1 could not score its rows: ")

@@ -39,7 +39,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "raise": (fail, "error"),
     "nan": (lambda rollout: math.nan, "error"),
     "inf": (lambda rollout: math.inf, "error"),
-    "float64 beyond float32": (lambda rollout: 1e300, "none"),
+    "float64 beyond float32": (lambda rollout: 1e300, "error"),
     "text": (lambda rollout: "0.5", "error"),
     "abstain": (abstain, "unscored"),
     "none": (lambda rollout: None, "none"),

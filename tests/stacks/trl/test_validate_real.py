@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import logging
 import math
 from pathlib import Path
@@ -53,6 +54,21 @@ def test_our_defaults_are_trls(kind: Any) -> None:
     real = {field.name: field.default for field in dataclasses.fields(CONFIGS[kind])}
     ours = dict(DEFAULTS[kind])
     assert {name: real[name] for name in ours} == ours
+
+
+@pytest.mark.parametrize("kind", ["grpo", "gmpo", "rloo"])
+def test_no_setting_of_trl_is_taken_for_a_misspelling(kind: Any) -> None:
+    foreign = DEFAULTS["grpo"].keys() - DEFAULTS[kind].keys()
+    settings = {field.name: field.default for field in dataclasses.fields(CONFIGS[kind]) if field.name not in foreign}
+    assert "misspelt" not in codes(settings, trainer=kind)
+
+
+@pytest.mark.parametrize("name", ["async_grpo.AsyncGRPOConfig", "online_dpo.OnlineDPOConfig", "sdpo.SDPOConfig", "a2po.A2POConfig"])
+def test_configurations_of_other_trainers_are_not_judged_by_grpos_traps(name: str, tmp_path: Path) -> None:
+    module, _, cls = name.partition(".")
+    config_class = getattr(importlib.import_module(f"trl.experimental.{module}"), cls)
+    funcs = reward_funcs(R.math_equal() + 0.2 * R.boxed_format(), weighted=True)
+    assert funcs.validate(config_class(output_dir=str(tmp_path), use_cpu=True, bf16=False), make_dataset()) == ()
 
 
 def test_trainer_arguments_are_trls() -> None:
