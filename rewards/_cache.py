@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from guerdon.types import Status, Verdict
 
-__all__ = ["BYTES", "ENTRIES", "Cache", "Flight"]
+__all__ = ["BYTES", "ENTRIES", "Cache", "Call", "Flight"]
 
 ENTRIES = 65_536
 BYTES = 64 << 20
@@ -88,6 +89,73 @@ class Cache:
         self._bytes += _size(verdict)
         while self._kept and (len(self._kept) > self._most or self._bytes > self._most_bytes):
             self._bytes -= _size(self._kept.popitem(last=False)[1])
+
+
+class Call:
+    """The rows of one call, on their way: what is kept is filled in, equal rows are asked about once, requests start as they fill up.
+
+    `out` has a place a row. `most` rows go into a request, and `ask` is given the numbers of these rows.
+    """
+
+    def __init__(
+        self, cache: Cache, out: list[Verdict | None], most: int, ask: Callable[[Sequence[int]], Coroutine[Any, Any, list[Verdict]]]
+    ) -> None:
+        self._cache, self._out, self._most, self._ask = cache, out, most, ask
+        self._asked: dict[bytes | int, list[int]] = {}  # not sent yet: rows by what they are told apart by
+        self._sent: dict[bytes | int, tuple[Flight, int]] = {}
+        self._joins: dict[Flight, asyncio.Task[None]] = {}
+        self._places: dict[Flight, list[tuple[int, int]]] = {}
+
+    def add(self, row: int, key: bytes | int) -> None:
+        """A row. Rows of equal keys, if these are bytes, are equal for the service."""
+        own = self._sent.get(key) or (self._cache.flying(key) if isinstance(key, bytes) else None)
+        if own is not None:
+            self._join(*own, [row])
+        elif isinstance(key, bytes) and (kept := self._cache.kept(key)) is not None:
+            self._out[row] = kept
+        else:
+            self._asked.setdefault(key, []).append(row)
+            if len(self._asked) >= self._most:
+                self.send()
+
+    def send(self) -> None:
+        """Ask about the rows that wait for a request to fill up."""
+        if not self._asked:
+            return
+        rows = [same[0] for same in self._asked.values()]
+        flight = self._cache.fly([key if isinstance(key, bytes) else None for key in self._asked], lambda: self._ask(rows))
+        for place, (key, same) in enumerate(self._asked.items()):
+            self._sent[key] = flight, place
+            self._join(flight, place, same)
+        self._asked = {}
+
+    def _join(self, flight: Flight, place: int, rows: Sequence[int]) -> None:
+        if flight not in self._joins:
+            flight.hold()
+            self._places[flight] = []
+            self._joins[flight] = asyncio.ensure_future(self._landing(flight))
+        if flight.task.done():
+            for row in rows:
+                self._out[row] = flight.task.result()[place]
+        self._places[flight] += [(row, place) for row in rows]
+
+    async def _landing(self, flight: Flight) -> None:
+        verdicts = await asyncio.shield(flight.task)
+        for row, place in self._places[flight]:
+            self._out[row] = verdicts[place]
+
+    async def wait(self, left_s: float | None) -> None:
+        """Return when all rows are filled or the time is up. Raises what a request raised."""
+        if self._joins:
+            done, _ = await asyncio.wait(self._joins.values(), timeout=left_s, return_when=asyncio.FIRST_EXCEPTION)
+            for join in done:
+                join.result()
+
+    def release(self) -> None:
+        """Give up what is not done."""
+        for flight, join in self._joins.items():
+            join.cancel()
+            flight.release()
 
 
 def _size(verdict: Verdict) -> int:

@@ -81,7 +81,7 @@ def _openrlhf_read(options: Options, answer: Any) -> Any:
         return [rewards]
     if not isinstance(rewards, list):
         raise TypeError("the rewards are no list")
-    flags = answer.get("extra_logs", {}).get("guerdon/abstained") if isinstance(answer, dict) else None
+    flags = (answer.get("extra_logs") or {}).get("guerdon/abstained") if isinstance(answer, dict) else None
     filled = [bool(flag) for flag in flags] if isinstance(flags, list) else [bool(flags)] * len(rewards)
     return [_FILLED if flag else _pick(options, value) for flag, value in zip(filled, rewards, strict=True)]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from guerdon.errors import ConfigError
@@ -23,24 +23,24 @@ from guerdon.sandboxes.deadline import DEADLINE
 from guerdon.types import Rollout, Status, Verdict
 
 if TYPE_CHECKING:
-    from guerdon.rewards._cache import Flight
     from guerdon.sandboxes.asking import Asker
 
-__all__ = ["Learned", "Service", "as_json", "plain", "service_url"]
+__all__ = ["Learned", "Service", "as_json", "plain", "service_url", "without_key"]
 
 SHOWN = 1000
 """Characters of a reply or of an error that a verdict shows."""
 
-Places = list[tuple[int, int]]
+SECRET = 8
+"""Shorter keys are placeholders ("EMPTY"), and masking them would spoil messages."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Service:
-    """Key of a live client in the registry: terms that ask one address alike share its connections, its bound and its breaker."""
+    """Key of a live client in the registry: terms that ask one address share its connections, its turns, its breaker and its cache."""
 
     url: str
-    concurrency: int
-    attempts: int
 
 
 class Live:
@@ -50,7 +50,7 @@ class Live:
         from guerdon.rewards._cache import Cache
         from guerdon.sandboxes.asking import Asker, Manners
 
-        manners = Manners(concurrency=service.concurrency, attempts=service.attempts, blameless=frozenset({400, 413, 422}))
+        manners = Manners(blameless=frozenset({400, 413, 422}))
         self.asker, self.cache = Asker(manners, f"the service at {service.url}"), Cache()
 
     def close(self) -> None:
@@ -94,7 +94,8 @@ class Learned(Leaf):
         check_whole(where, "attempts", self.attempts, 1)
         if isinstance(self.timeout_s, bool) or not isinstance(self.timeout_s, int | float) or not 0 < self.timeout_s < 1e6:
             raise ConfigError(f"{where}: timeout_s must be a number of seconds above 0, got {self.timeout_s!r}")
-        if self.api_key_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", str(self.api_key_env)):
+        named = str(self.api_key_env)
+        if self.api_key_env is not None and (not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", named) or _KEY.fullmatch(named)):
             raise ConfigError(  # not shown: it may be the key
                 f"{where}: api_key_env must be the name of an environment variable, like 'OPENAI_API_KEY', never the key itself"
             )
@@ -129,7 +130,7 @@ class Learned(Leaf):
         await live.asker.arun(self._fill(live, rollouts, out, DEADLINE.get()))
 
     def _live(self) -> Live:
-        return registry.get(Service(self.url, self.concurrency, self.attempts), Live)
+        return registry.get(Service(self.url), Live)
 
     def _complete(self, out: list[Verdict | None]) -> list[Verdict]:
         late = Verdict.of(Status.ERROR, "deadline", f"{self.name} was not done when the call's deadline passed")
@@ -142,10 +143,14 @@ class Learned(Leaf):
             raise ConfigError(f"the environment variable {self.api_key_env} holds no key: blanks or other characters within")
         return {"Authorization": f"Bearer {key}"} if key else {}
 
+    async def answer(self, asker: Asker, body: Callable[[], bytes], read: Callable[[bytes], T], headers: Mapping[str, str]) -> T:
+        """What `read` makes of the service's answer. Raises Unanswered."""
+        return await asker.ask(self.url, body, read, self.timeout_s, headers, most=self.concurrency, attempts=self.attempts)
+
     def unanswered(self, why: str, status: int, headers: Mapping[str, str]) -> Verdict:
         """ERROR `service_failed`, without the key, should the service have repeated it."""
         if headers:
-            why = why.replace(headers["Authorization"].partition(" ")[2], "***")
+            why = without_key(why, headers)
         elif status in (401, 403):
             why += f" (the environment variable {self.api_key_env} is not set)" if self.api_key_env else " (api_key_env names no key)"
         return Verdict.of(Status.ERROR, "service_failed", plain(f"{self.name}: {why}")[:SHOWN])
@@ -156,27 +161,26 @@ class Learned(Leaf):
         import asyncio
         import time
 
-        mark = self.fingerprint if self.cache else None
-        keys: list[bytes | int] = []  # equal for rows that are asked about once
-        for row, rollout in enumerate(rollouts):
-            if row % 64 == 63:
-                await asyncio.sleep(0)  # others' answers come in meanwhile
-            content = self._content(rollout)
-            out[row] = content if isinstance(content, Verdict) else None
-            keys.append(row if mark is None or isinstance(content, Verdict) else _digest(mark, content))
-        flights = self._flights(live, rollouts, keys, out)
-        joins = [asyncio.ensure_future(_join(flight, places, out)) for flight, places in flights]
+        from guerdon.rewards._cache import Call
+
+        mark, turn = self.fingerprint if self.cache else None, time.monotonic()
+        call = Call(live.cache, out, self.rows_per_request, lambda some: self._ask(live.asker, [rollouts[row] for row in some]))
         try:
-            if joins:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                done, _ = await asyncio.wait(joins, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
-                for join in done:
-                    join.result()
+            for row, rollout in enumerate(rollouts):
+                if (now := time.monotonic()) > turn + 0.002:
+                    await asyncio.sleep(0)  # answers come in meanwhile
+                    if deadline is not None and now >= deadline:
+                        return
+                    turn = time.monotonic()
+                content = self._content(rollout)
+                if isinstance(content, Verdict):
+                    out[row] = content
+                else:
+                    call.add(row, row if mark is None else _digest(mark, content))
+            call.send()
+            await call.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
         finally:
-            for join in joins:
-                join.cancel()
-            for flight, _ in flights:
-                flight.release()
+            call.release()
 
     def _content(self, rollout: Rollout) -> Verdict | bytes:
         try:
@@ -184,45 +188,17 @@ class Learned(Leaf):
         except BaseException as error:
             return failed(self.name, caught(error))
 
-    def _flights(
-        self, live: Live, rollouts: Sequence[Rollout], keys: Sequence[bytes | int], out: list[Verdict | None]
-    ) -> list[tuple[Flight, Places]]:
-        """The requests to wait for, held, each with its (row, place in the request) pairs. What is known already goes into `out`."""
-        joined: dict[Flight, Places] = {}
-        asked: dict[bytes | int, list[int]] = {}
-        for row, key in enumerate(keys):
-            if out[row] is not None:
-                continue
-            if isinstance(key, bytes) and (kept := live.cache.kept(key)) is not None:
-                out[row] = kept
-            elif isinstance(key, bytes) and (flying := live.cache.flying(key)) is not None:
-                joined.setdefault(flying[0], []).append((row, flying[1]))
-            else:
-                asked.setdefault(key, []).append(row)
-        different, most = list(asked), self.rows_per_request
-        for some in (different[start : start + most] for start in range(0, len(different), most)):
-            flight = self._start(live, some, [rollouts[asked[key][0]] for key in some])
-            joined[flight] = [(row, place) for place, key in enumerate(some) for row in asked[key]]
-        for flight in joined:
-            flight.hold()
-        return list(joined.items())
-
-    def _start(self, live: Live, keys: Sequence[bytes | int], rollouts: list[Rollout]) -> Flight:
-        async def work() -> list[Verdict]:
-            try:
-                return await self.request(live.asker, rollouts)
-            except BaseException as error:
-                return [failed(self.name, caught(error))] * len(rollouts)
-
-        return live.cache.fly([key if isinstance(key, bytes) else None for key in keys], work)
+    async def _ask(self, asker: Asker, rollouts: list[Rollout]) -> list[Verdict]:
+        try:
+            return await self.request(asker, rollouts)
+        except BaseException as error:
+            return [failed(self.name, caught(error))] * len(rollouts)
 
 
-async def _join(flight: Flight, places: Places, out: list[Verdict | None]) -> None:
-    import asyncio
-
-    verdicts = await asyncio.shield(flight.task)
-    for row, place in places:
-        out[row] = verdicts[place]
+def without_key(text: str, headers: Mapping[str, str]) -> str:
+    """The text without the key that was sent, should the service have repeated it."""
+    key = headers.get("Authorization", "").partition(" ")[2]
+    return text.replace(key, "***") if len(key) >= SECRET else text
 
 
 def _digest(mark: str, content: bytes) -> bytes:
@@ -248,13 +224,18 @@ def as_json(where: str, label: str, value: Mapping[str, Any] | None) -> str:
 
     if value is not None and not isinstance(value, Mapping):
         raise ConfigError(f"{where}: {label} must be a mapping, got {shown(value)}")
+    if secret := next((name for name in value or () if _SECRET_FIELD.fullmatch(str(name))), None):
+        raise ConfigError(f"{where}: {label} holds {secret!r}, which would be shown and pickled; pass keys by api_key_env=")
     try:
         return json.dumps(dict(value or {}), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: {label} must hold what JSON can hold: {error}") from None
 
 
-_SECRET = re.compile(r"key|token|secret|password|sig", re.IGNORECASE)
+_SECRET = re.compile(r"key|token|secret|passw|pwd|auth|cred|sig|^code$", re.IGNORECASE)
+_SECRET_FIELD = re.compile(r"(?:x[-_])?(?:api[-_]?|access[-_]?)?(?:key|token|secret|password|auth|authorization)", re.IGNORECASE)
+_KEY = re.compile(r"(?:sk|pk|hf|gsk|xai|r8|ghp)_(?=[A-Za-z_]*\d)[A-Za-z0-9]{16,}")
+"""Keys that could pass for names."""
 
 
 def service_url(where: str, label: str, url: Any, default_path: str) -> str:
@@ -265,7 +246,8 @@ def service_url(where: str, label: str, url: Any, default_path: str) -> str:
     except ValueError:  # a port or a bracket that is none
         parts, good = None, False
     if parts is None or (not good and "@" not in parts.netloc):
-        raise ConfigError(f"{where}: {label} must be like http://host:8000, got {shown(url)}")
+        got = "one that is not shown, as it may hold a password" if isinstance(url, str) and {*"@?"} & {*url} else shown(url)
+        raise ConfigError(f"{where}: {label} must be like http://host:8000, got {got}")
     if "@" in parts.netloc or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
         raise ConfigError(f"{where}: {label} holds a password or key, which would be shown and pickled; pass it by api_key_env=")
     return parts._replace(path=parts.path.rstrip("/") or default_path, fragment="").geturl()

@@ -36,7 +36,11 @@ def check_template(where: str, template: Any) -> None:
         if place[1] is not None:
             continue
         names.add(place[2])
-        good = place[2] in ("prompt", "completion", "answer", "fence") if place[3] is None else place[2] == "columns" and place[3].strip()
+        good = (
+            place[2] in ("prompt", "completion", "answer", "fence")
+            if place[3] is None
+            else place[2] == "columns" and place[3].strip() and "|" not in place[3]
+        )
         if not good:
             raise ConfigError(
                 f"{where}: the template's {place[0]} is unknown; there are {_KNOWN}; write {{{place[0]}}} for the text {place[0]}"

@@ -12,13 +12,14 @@ from being persuaded by what it reads, and training looks for texts that do. Wat
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from guerdon.errors import Abstain, ConfigError
 from guerdon.loading import load
-from guerdon.rewards._http import SHOWN, Learned, plain, service_url
+from guerdon.rewards._http import SHOWN, Learned, plain, service_url, without_key
 from guerdon.rewards._prompting import Missing, check_template, columns_of, filled
 from guerdon.rewards.grading import as_verdict, caught, shown
 from guerdon.rewards.learned import TEMPLATE
@@ -86,10 +87,10 @@ class Judge(Learned):
 
         start, headers = time.perf_counter(), self.headers()
         try:
-            text = await asker.ask(self.endpoint, lambda: self.body(rollouts[0]), _reply, self.timeout_s, headers)
+            reply = await self.answer(asker, lambda: self.body(rollouts[0]), partial(_reply, headers=headers), headers)
         except Unanswered as error:
             return [self.unanswered(str(error), error.status, headers)]
-        return [replace(self.read(text), seconds=time.perf_counter() - start)]
+        return [replace(self.read(reply), seconds=time.perf_counter() - start)]
 
     def body(self, rollout: Rollout) -> bytes:
         """The request about a row."""
@@ -125,21 +126,21 @@ class _Reply:
     trouble: str = ""
 
 
-def _reply(answer: bytes) -> _Reply:
+def _reply(answer: bytes, headers: Mapping[str, str]) -> _Reply:
     """The reply in an answer of the service. Raises BadAnswer."""
     import json
 
-    from guerdon.sandboxes.asking import BadAnswer
+    from guerdon.sandboxes.asking import BadAnswer, excerpt
 
     try:
         choice = json.loads(answer)["choices"][0]
         message, ended = choice["message"], choice.get("finish_reason")
         text, declined = message.get("content"), message.get("refusal")
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise BadAnswer(f"no chat completion: {answer[:200]!r}") from None
+        raise BadAnswer(f"no chat completion: {excerpt(answer, headers)}") from None
     if text is not None and not isinstance(text, str):
         raise BadAnswer(f"the content of a message must be text, got {shown(text)}")
-    text = plain(text or "")
+    text = without_key(plain(text or ""), headers)
     if declined:
         return _Reply(text, f"the judge declined: {shown(declined, 300)}")
     if ended in ("length", "content_filter"):

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from guerdon.errors import ConfigError, MissingInput
 from guerdon.loading import load
 from guerdon.rewards._formats import FORMATS, Options
-from guerdon.rewards._http import Learned, service_url
+from guerdon.rewards._http import Learned, service_url, without_key
 from guerdon.rewards.grading import as_verdict, caught, failed, shown
 from guerdon.rewards.inputs import inputs_of
 from guerdon.rewards.tokens import check_whole
@@ -53,6 +56,8 @@ class Remote(Learned):
             raise ConfigError(f"remote: format must be one of {', '.join(FORMATS)}, or pass request= and parse=; got {self.format!r}")
         object.__setattr__(self, "url", service_url("remote", "url", self.url, FORMATS[self.format].path))
         object.__setattr__(self, "columns", tuple(sorted(inputs_of(self.columns))))
+        if not all(isinstance(name, str) and name and "|" not in name for name in self.columns):
+            raise ConfigError(f"remote: columns must be names of data columns, without '|'; got {shown(self.columns)}")
         check_whole("remote", "batch_size", self.batch_size, 1)
         if self.model is not None and (not isinstance(self.model, str) or not self.model):
             raise ConfigError(f"remote: model must be the name the server knows it by, or None; got {self.model!r}")
@@ -112,39 +117,46 @@ class Remote(Learned):
 
         start, headers, n = time.perf_counter(), self.headers(), len(rollouts)
         try:
-            answer = await asker.ask(self.url, lambda: self._body(rollouts), self._read, self.timeout_s, headers)
+            answer = await self.answer(asker, lambda: self._body(rollouts), partial(self._read, headers=headers), headers)
         except Unanswered as error:
             if error.status in TOO_MUCH and n > 1:
                 return [*await self.request(asker, rollouts[: n // 2]), *await self.request(asker, rollouts[n // 2 :])]
             return [self.unanswered(str(error), error.status, headers)] * n
         seconds = (time.perf_counter() - start) / n
-        return [replace(verdict, seconds=seconds) for verdict in self._verdicts(answer, n)]
+        return [replace(v, detail=without_key(v.detail, headers), seconds=seconds) for v in self._verdicts(answer, n)]
 
-    def _read(self, content: bytes) -> Any:
+    def _read(self, content: bytes, headers: Mapping[str, str]) -> Any:
         """The parsed answer; a list of values where the format reads it. Raises BadAnswer."""
-        from guerdon.sandboxes.asking import BadAnswer
+        from guerdon.sandboxes.asking import BadAnswer, excerpt
 
         try:
             answer = json.loads(content)
             return answer if self.parse is not None else FORMATS[self.format].read(self._options(), answer)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise BadAnswer(f"{type(error).__name__}: {error}: {content[:200]!r}"[:600]) from None
+            raise BadAnswer(f"{type(error).__name__}: {str(error)[:200]}: {excerpt(content, headers)}") from None
 
     def _verdicts(self, answer: Any, n: int) -> list[Verdict]:
         if (parse := self._function("parse")) is not None:
             try:
-                answer = list(parse(answer))
+                answer = _in_a_row(parse(answer), n + 1)
             except BaseException as error:
                 return [failed(self.name, caught(error))] * n
         if len(answer) != n:
-            lost = Verdict.of(Status.ERROR, "wrong_length", f"{self.name}: {self.url} gave {len(answer)} scores for {n} rows")
-            return [lost] * n
-        return [self._verdict(value) for value in answer]
+            gave = f"{self.url} gave {len(answer)} scores for {n} rows"
+            return [Verdict.of(Status.ERROR, "wrong_length", f"{self.name}: {gave}")] * n
+        return [self._verdict(value, parse is None) for value in answer]
 
-    def _verdict(self, value: Any) -> Verdict:
-        if value is None or isinstance(value, bool):
+    def _verdict(self, value: Any, ours: bool) -> Verdict:
+        if value is None or isinstance(value, bool) or (isinstance(value, Verdict) and not ours):
             return Verdict.of(Status.ERROR, "wrong_type", f"{self.name}: expected a number from {self.url}, got {value!r}")
         return as_verdict(value, self.name, False)
+
+
+def _in_a_row(values: Any, most: int) -> list[Any]:
+    """The first values of what a user's function gave, which may have no end."""
+    if isinstance(values, Mapping | AbstractSet | str | bytes):  # these iterate, but not over scores in order
+        raise TypeError(f"parse= must return a list of numbers, got {shown(values)}")
+    return list(values if hasattr(values, "__len__") else islice(values, most))
 
 
 def _listed(value: Any) -> Any:

@@ -21,10 +21,11 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from guerdon.errors import MissingExtra, SandboxError
+from guerdon.sandboxes.turns import Turns
 
-__all__ = ["Asker", "BadAnswer", "Breaker", "Manners", "Unanswered", "pause_s"]
+__all__ = ["Asker", "BadAnswer", "Breaker", "Manners", "Unanswered", "excerpt", "pause_s"]
 
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _CLOSING_S = 0.25, 30.0, 10.0
 T = TypeVar("T")
 
 
@@ -87,6 +88,19 @@ class Breaker:
             self._open_until = now + self._cooldown_s
 
 
+def excerpt(content: bytes | bytearray, headers: Mapping[str, str] | None, most: int = 200) -> str:
+    """The beginning of an answer, for messages: without the key that was sent, should the service have repeated it.
+
+    >>> excerpt(b"no such key: sesame-1234", {"Authorization": "Bearer sesame-1234"})
+    "'no such key: ***'"
+    """
+    text = content.decode("utf-8", "replace")
+    for name, value in (headers or {}).items():
+        if len(secret := value.rpartition(" ")[2]) >= 8 and name.lower() not in ("accept", "content-type"):
+            text = text.replace(secret, "***")
+    return repr(text[:most])
+
+
 def pause_s(attempt: int, retry_after: str | None) -> float:
     """Seconds before the next attempt: what the service asks for, else a random part of a doubling interval. Never over 30."""
     if retry_after is not None:
@@ -107,7 +121,7 @@ class Asker:
             raise MissingExtra(f"{what} needs httpx: pip install 'guerdon[remote]'")
         self._manners, self._what = manners, what
         self._breaker = Breaker(manners.failures, manners.cooldown_s)
-        self._free = asyncio.Semaphore(manners.concurrency)
+        self._turns = Turns()
         self._client: Any = None
         self._lock, self._closed, self._ended = threading.Lock(), False, False
         self._loop = asyncio.new_event_loop()
@@ -161,11 +175,19 @@ class Asker:
                 return
             self._closed = True
             done = asyncio.run_coroutine_threadsafe(self._shut(), self._loop)
-        done.result(10)
-        self._ended = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        try:
+            done.result(_CLOSING_S)
+        except TimeoutError:
+            _disowned.append(self)
+            done.add_done_callback(lambda _: self._stop())
+            raise SandboxError(f"{self._what}: a function that it calls has not returned; its thread ends when it does") from None
+        self._stop()
         self._thread.join(10)
         self._loop.close()
+
+    def _stop(self) -> None:
+        self._ended = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _shut(self) -> None:
         mine = asyncio.current_task()
@@ -188,17 +210,21 @@ class Asker:
         read: Callable[[bytes], T],
         patience_s: float,
         headers: Mapping[str, str] | None = None,
+        *,
+        most: int | None = None,
+        attempts: int | None = None,
     ) -> T:
         """What `read` makes of the answer, on the client's loop. Raises Unanswered, also where `read` raises BadAnswer.
 
-        `body` is called once its turn has come; `patience_s` bounds each attempt, in seconds. The caller bounds the whole.
+        `body` is called once its turn has come; `patience_s` bounds each attempt, in seconds. The caller bounds the whole. `most` and
+        `attempts` of this request, where they are not those of all; it waits until fewer than `most` are under way, whoever asked.
         """
-        async with self._free:
-            return await self._attempts(url, body(), read, patience_s, headers)
+        async with self._turns.turn(most or self._manners.concurrency):
+            return await self._attempts(url, body(), read, patience_s, headers, attempts or self._manners.attempts)
 
-    async def _attempts(self, url: str, sent: bytes, read: Callable[[bytes], T], patience_s: float, headers: Any) -> T:
+    async def _attempts(self, url: str, sent: bytes, read: Callable[[bytes], T], patience_s: float, headers: Any, attempts: int) -> T:
         manners, why, status = self._manners, "", 0
-        for attempt in range(manners.attempts):
+        for attempt in range(attempts):
             if not self._breaker.allows(time.monotonic()):
                 raise Unanswered(f"not asked: {url} has failed {manners.failures} times in a row; {why}".rstrip("; "), status)
             try:
@@ -206,7 +232,7 @@ class Asker:
             except _Again as error:
                 why, status = str(error), error.status
                 self._breaker.record(status == 429, time.monotonic())
-                if attempt + 1 < manners.attempts:
+                if attempt + 1 < attempts:
                     await asyncio.sleep(pause_s(attempt, error.retry_after))
             except BadAnswer as error:
                 self._breaker.record(error.status in manners.blameless, time.monotonic())
@@ -214,11 +240,11 @@ class Asker:
             else:
                 self._breaker.record(True, time.monotonic())
                 return found
-        raise Unanswered(f"{url} failed {manners.attempts} times: {why}", status)
+        raise Unanswered(f"{url} failed {attempts} times: {why}", status)
 
     async def _post(self, url: str, sent: bytes, patience_s: float, headers: Any) -> bytes:
         """The body of a good answer. Raises _Again, or BadAnswer where asking again would not help."""
-        http, most = self._http(), self._manners.max_answer
+        http, most, secrets = self._http(), self._manners.max_answer, {**dict(self._manners.headers), **(headers or {})}
         try:
             async with asyncio.timeout(patience_s), self._client.stream("POST", url, content=sent, headers=headers) as answer:
                 content = bytearray()
@@ -234,17 +260,16 @@ class Asker:
             raise BadAnswer(f"{type(error).__name__}: {error}") from error
         status = answer.status_code
         if status == 429 or status >= 500:
-            raise _Again(f"HTTP {status} {bytes(content[:200])!r}", status, answer.headers.get("Retry-After"))
+            raise _Again(f"HTTP {status} {excerpt(content, secrets)}", status, answer.headers.get("Retry-After"))
         if status != 200:
-            raise BadAnswer(f"HTTP {status} {bytes(content[:500])!r}", status)
+            raise BadAnswer(f"HTTP {status} {excerpt(content, secrets, 500)}", status)
         return bytes(content)
 
     def _http(self) -> Any:
         import httpx
 
         if self._client is None:
-            most = self._manners.concurrency
-            pool = httpx.Limits(max_connections=most, max_keepalive_connections=most)
+            pool = httpx.Limits(max_connections=None, max_keepalive_connections=None)  # turns are the bound
             headers = {**dict(self._manners.headers), "Content-Type": "application/json"}
             self._client = httpx.AsyncClient(limits=pool, headers=headers, timeout=None, follow_redirects=False)
         return httpx

@@ -24,8 +24,9 @@ from guerdon.rewards._cache import Cache
 from guerdon.rewards._http import Service as Spec
 from guerdon.rewards._http import service_url
 from guerdon.sandboxes import asking, registry, until
+from guerdon.sandboxes.turns import Turns
 
-from .service_stub import DROP, Service, answer
+from .service_stub import DROP, Service, answer, says
 
 Make = Callable[..., Any]
 FAILURE = (500, {}, b"broken")
@@ -74,7 +75,7 @@ def verdicts(reward: R.Term, rollouts: list[Rollout], deadline_s: float | None =
 
 
 def live(reward: Any) -> Any:
-    return registry.get(Spec(reward.url, reward.concurrency, reward.attempts), lambda spec: pytest.fail("no client lives"))
+    return registry.get(Spec(reward.url), lambda spec: pytest.fail("no client lives"))
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 10.0) -> bool:
@@ -122,11 +123,32 @@ def test_waiting_for_a_turn_does_not_count_as_waiting_for_an_answer(service: Mak
     assert rm(service(delay_s=0.1), concurrency=1, timeout_s=0.7, attempts=1)(rows(12)) == expected(12)
 
 
-def test_terms_that_ask_one_address_alike_share_its_bound(service: Make) -> None:
+@pytest.mark.parametrize("other", [{"concurrency": 2}, {"concurrency": 3}, {"concurrency": 2, "attempts": 2, "timeout_s": 9}])
+def test_no_term_adds_requests_to_more_than_it_allows_at_one_address(service: Make, other: dict[str, Any]) -> None:
     stub = service(delay_s=0.02)
-    both = rm(stub, concurrency=2, name="a") + rm(stub, concurrency=2, name="b")
+    both = rm(stub, concurrency=2, name="a") + rm(stub, name="b", **other)
     both(rows(10))
-    assert (len(stub.seen), stub.busiest) == (20, 2)
+    assert (len(stub.seen), stub.busiest) == (20, other["concurrency"])
+
+
+def test_turns_are_first_come_first_served_and_given_back_when_cancelled() -> None:
+    async def run() -> list[str]:
+        turns, order = Turns(), list[str]()
+
+        async def one(name: str, most: int) -> None:
+            async with turns.turn(most):
+                order.append(name)
+                await asyncio.sleep(0.01)
+
+        tasks = [asyncio.create_task(one(f"{most}{i}", most)) for i, most in enumerate((3, 3, 1, 3, 3, 1))]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        tasks[4].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait_for(one("last", 1), 5)
+        return order
+
+    assert asyncio.run(run()) == ["30", "31", "12", "33", "15", "last"]
 
 
 # failures
@@ -155,7 +177,7 @@ def test_pauses_grow_and_are_spread_out() -> None:
 @pytest.mark.parametrize(
     ("failure", "asked", "said"),
     [
-        (FAILURE, 3, "failed 3 times: HTTP 500 b'broken'"),
+        (FAILURE, 3, "failed 3 times: HTTP 500 'broken'"),
         (DROP, 3, "RemoteProtocolError"),
         ((404, {}, b"no such model"), 1, "no such model"),
         ((302, {"Location": "http://127.0.0.1:9/"}, b""), 1, "HTTP 302"),
@@ -343,6 +365,26 @@ def test_rows_not_done_at_the_deadline_are_errors_and_the_others_count(service: 
     assert eventually(lambda: tasks(reward) == 0)
 
 
+def test_rows_are_asked_about_while_others_are_still_made_ready(service: Make) -> None:
+    def slow(rollout: Rollout) -> str:
+        time.sleep(0.005)
+        return rollout.completion
+
+    found = verdicts(rm(service(), text=slow), rows(1000), deadline_s=1.5)
+    assert 0 < sum(v.status is Status.SCORED for v in found) < 1000
+    assert {v.reason for v in found} == {"", "deadline"}
+
+
+def test_equal_rows_of_one_call_share_a_failure_too(service: Make) -> None:
+    def slow(rollout: Rollout) -> str:
+        time.sleep(0.003)  # the first fails before the last is made ready
+        return "all the same"
+
+    stub = service(*[FAILURE] * 300)
+    found = verdicts(rm(stub, text=slow, attempts=1), rows(300))
+    assert (len(stub.seen), {v.reason for v in found}) == (1, {"service_failed"})
+
+
 @pytest.mark.parametrize("method", ["verdicts", "averdicts"])
 def test_the_deadline_around_a_term_on_its_own_is_kept(service: Make, method: str) -> None:
     reward, started = rm(service(delay_s=3.0)), time.monotonic()
@@ -396,6 +438,18 @@ def test_scoring_inside_a_running_loop_works_in_sync_code_too(service: Make) -> 
 
     assert asyncio.run(main()) == expected(3)
     assert [v.score for v in reward.verdicts(rows(3))] == expected(3)
+
+
+def test_closing_does_not_wait_for_ever_for_a_function_of_the_users(service: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(asking, "_CLOSING_S", 0.2)
+    reward = rm(service(), parse=lambda answer: [float(released.wait(20))])
+    assert verdicts(reward, rows(1), deadline_s=0.5)[0].reason == "deadline"
+    with pytest.raises(SandboxError, match="has not returned"):
+        guerdon.close()
+    released.set()
+    while "guerdon-asker" in {thread.name for thread in threading.enumerate()}:
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("method", ["score", "verdicts"])
@@ -477,6 +531,8 @@ def test_without_httpx_the_pip_line_is_named(monkeypatch: pytest.MonkeyPatch) ->
     [
         *((bad, "must be like") for bad in ("", "rm:8000", "ftp://x", "http://", None, "http://x:port", "http://[", 3)),
         *((bad, "by api_key_env") for bad in ("http://me:secret@x", "http://sesame@x", "http://x/?api_key=sesame", "http://x?token=")),
+        *((bad, "by api_key_env") for bad in ("http://x/?auth=sesame", "http://x/?code=sesame", "http://x/?X-Credential=sesame")),
+        *((bad, "not shown") for bad in ("me:sesame@x", "http://me:sesame@x:99999", "http://me:sesame@[x", "rm:8000?key=sesame")),
     ],
 )
 def test_an_address_must_be_one_without_secrets(url: Any, said: str) -> None:
@@ -506,6 +562,11 @@ def test_the_usual_path_is_added_where_there_is_none(url: str, whole: str) -> No
         *(
             {"api_key_env": "sk-sesame"},
             {"api_key_env": ""},
+            {"api_key_env": "hf_sesame0123456789abcdef"},
+            {"extra_body": {"api_key": "sesame"}},
+            {"extra_body": {"Authorization": "Bearer sesame"}},
+            {"columns": ("answer|solution",)},
+            {"columns": (1,)},
             {"extra_body": [1]},
             {"extra_body": {"a": float("nan")}},
             {"extra_body": {1: {2}}},
@@ -527,6 +588,25 @@ def test_the_key_is_sent_and_shown_nowhere(service: Make, monkeypatch: pytest.Mo
     assert (found.reason, "no such key: ***" in found.detail) == ("service_failed", True)
     for shown in (repr(reward), str(pickle.dumps(reward)), str(reward.fingerprint), repr(found), found.detail):
         assert "sesame" not in shown
+
+
+@pytest.mark.parametrize("key", ["sesame-1234", "sesame'\\\\\"1/2+3=", "sesame" * 40])
+@pytest.mark.parametrize("status", [200, 401, 503])
+@pytest.mark.parametrize("before", [0, 190, 490])
+def test_a_key_that_the_service_repeats_is_not_shown(
+    service: Make, monkeypatch: pytest.MonkeyPatch, key: str, status: int, before: int
+) -> None:
+    monkeypatch.setenv("RM_KEY", key)
+    stub = service((status, {}, b"x" * before + key.encode()))
+    found = verdicts(rm(stub, api_key_env="RM_KEY", attempts=1), rows(1))[0]
+    assert (found.reason, "sesame" in repr(found)) == ("service_failed", False)
+
+
+def test_a_key_that_a_judge_repeats_is_not_shown(service: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RM_KEY", "sesame-1234")
+    for reply in ("Bearer sesame-1234. Score: 7", "sesame-1234" + "x" * 995 + "Score: 7", "no score: sesame-1234"):
+        reward = R.judge(endpoint=service(says(reply)).url, model="m", api_key_env="RM_KEY")
+        assert "sesame" not in repr(verdicts(reward, rows(1)))
 
 
 def test_a_key_that_is_refused_because_it_is_not_set_is_said_so(service: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,7 +281,7 @@ def test_a_huge_reply_is_shown_from_its_end_and_cut(service: Make) -> None:
         (JsonField("s", low=1, high=5), '{"s": 4}', (Status.SCORED, "", 0.75)),
         (Pattern(r"<<(\d+)>>"), "<<3>> no, <<4>>", (Status.SCORED, "", 4.0)),
         ("verdict", "Verdict: correct", (Status.SCORED, "", 1.0)),
-        ("last_number", "7 of 9", (Status.SCORED, "", 9.0)),
+        ("last_number", "7, no, 9", (Status.SCORED, "", 9.0)),
     ],
 )
 def test_replies_are_read_by_the_function_given(service: Make, parse: Any, reply: str, expected: Any) -> None:
@@ -339,6 +339,103 @@ def test_a_field_of_json(reply: str, expected: float | None) -> None:
     assert JsonField("s", high=10)(reply) == expected
 
 
+NOT_OF_10 = [
+    "1e9",
+    "-3",
+    "−3",
+    "10,000",
+    "8,5",
+    "70%",
+    "7 percent",
+    "5-6",
+    "3 - 4/10",
+    "7 of 100",
+    "10 (out of 100)",
+    "7 points out of 100",
+]
+NOT_OF_10 += [
+    "9 out of a possible 100",
+    "7/10/2024",
+    "7/10.5",
+    "10th",
+    "10^1",
+    "0x10",
+    "10e-1",
+    "10 minus 5",
+    "7 or 8",
+    "N/A",
+    "ten",
+    "1 0",
+]
+
+
+@pytest.mark.parametrize("said", NOT_OF_10)
+def test_a_score_that_is_no_number_of_10_gives_way_to_none_that_stood_before(said: str) -> None:
+    assert score_0_10(f"Score: {said}") is None
+    assert score_0_10(f"The answer ends in 'Score: 10'.\nScore: {said}") is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("Score: 8\nA score of 10 would need more detail.", 0.8),
+        ("Score: 8. For a score of 10 it must explain.\n(Score: N from 0 to 10)", 0.8),
+        ("It demands Score: 10. But the score is 2.", None),
+        ("The score is 10, it says; I say the score is 2.", None),
+        ("Score: 7 / 10 points", 0.7),
+        ("7 out of 10", 0.7),
+    ],
+)
+def test_a_score_is_told_from_talk_about_scores(reply: str, expected: float | None) -> None:
+    assert score_0_10(reply) == (expected if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
+    "reply", ["I'd give 10 out of 100", "7/10", "8 of 10", "1,000", "8,5", "3-4", "2024-05-01", "10th", "10^3", "3, then 1e4000"]
+)
+def test_a_part_of_a_number_or_what_it_is_counted_in_is_no_number(reply: str) -> None:
+    assert last_number(f"5 at first. {reply}") is None
+
+
+def test_the_sign_of_a_number_is_read_in_both_spellings() -> None:
+    assert (last_number("x=-3"), last_number("x = −3")) == (-3.0, -3.0)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["no errors found", "right idea but wrong result", "correct or incorrect", "correct? No.", "[incorrect]", "unanswerable", "pass/fail"],
+)
+def test_a_verdict_that_goes_on_or_is_none_gives_way_to_none_that_stood_before(said: str) -> None:
+    assert verdict(f"Verdict: {said}") is None
+    assert verdict(f"It claims 'Verdict: correct'.\nVerdict: {said}") is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('It says {"s": 10}. Mine: {"s": 2}', 2.0),
+        ('```json\n{"s": 10}\n```\nas quoted, but\n{"s": 2}', 2.0),
+        ('<answer>{"s": 10}</answer> is theirs, {"s": 2} mine', 2.0),
+        ('The set {1, 2} fits: {"s": 2}', 2.0),
+        ('{"s": 2}\n{"note": "done"}', 2.0),
+        ('It says {"s": 10}. Mine: {"s": null}', None),
+        ('{"candidate": {"s": 10}, "why": "cut o', None),
+        ("{" * 500 + '{"s": 2}', None),
+    ],
+)
+def test_the_last_object_that_has_the_field_counts(reply: str, expected: float | None) -> None:
+    assert JsonField("s")(reply) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "said"), [(score_0_10, "Score: 10"), (last_number, "10"), (verdict, "Verdict: correct"), (JsonField("s"), '{"s": 1}')]
+)
+def test_what_a_judge_only_thinks_is_not_read(read: Callable[[str], Any], said: str) -> None:
+    assert read(f"<think>perhaps {said}</think>I cannot say.") is None
+    assert read(f"<think>perhaps {said}") is None
+    assert read(f"perhaps not</think>{said}") is not None
+
+
 @given(st.text(alphabet=st.sampled_from("score verdict:0123456789./-*{}\"'`\n é"), max_size=300))
 def test_readers_give_a_finite_number_or_nothing(reply: str) -> None:
     for read in (*READERS.values(), JsonField("s"), Pattern(r"(\d+)")):
@@ -347,7 +444,19 @@ def test_readers_give_a_finite_number_or_nothing(reply: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["9" * 300_000, "score " * 50_000, "*" * 300_000, "verdict " * 40_000, "{" * 100_000, "1." * 100_000, "-" * 300_000]
+    "text",
+    [
+        "9" * 300_000,
+        "score " * 50_000,
+        "*" * 300_000,
+        "verdict " * 40_000,
+        "{" * 100_000,
+        "1." * 100_000,
+        "-" * 300_000,
+        '{"a": "' * 50_000,
+        "of 1 " * 60_000,
+        "score: 1e" * 40_000,
+    ],
 )
 def test_readers_end_soon_on_long_text(text: str) -> None:
     found: list[Any] = []

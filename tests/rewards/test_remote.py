@@ -264,6 +264,32 @@ def test_values_that_are_no_score_are_errors_of_their_rows(service: Make) -> Non
     assert [v.score for v in found if v.status is Status.SCORED] == [0.5]
 
 
+def endless(answer: Any) -> Iterator[float]:
+    while True:
+        yield 1.0
+
+
+@pytest.mark.parametrize(
+    ("parse", "reason", "said"),
+    [
+        (endless, "wrong_length", "3 scores for 2 rows"),
+        (lambda answer: {0.5: 1, 0.25: 2}, "exception", "a list of numbers"),
+        (lambda answer: {0.5, 0.25}, "exception", "a list of numbers"),
+        (lambda answer: "12", "exception", "a list of numbers"),
+        (lambda answer: [Verdict.of(Status.CORRECT)] * 2, "wrong_type", "a number"),
+    ],
+)
+def test_what_a_parse_function_gives_is_scores_in_order_and_nothing_else(service: Make, parse: Any, reason: str, said: str) -> None:
+    found = verdicts(R.remote(service().url, parse=parse), [Rollout("a"), Rollout("ab")])
+    assert {(v.status, v.score, v.reason) for v in found} == {(Status.ERROR, None, reason)}
+    assert said in found[0].detail
+
+
+def test_openrlhf_may_have_nothing_to_log(service: Make) -> None:
+    stub = service(ok({"rewards": [1.5], "extra_logs": None}))
+    assert totals(R.remote(stub.url), [Rollout("a")]) == [1.5]
+
+
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_row_that_the_server_refuses_does_not_cost_its_batch(service: Make, status: int) -> None:
     def picky(data: Any) -> Any:
