@@ -99,13 +99,19 @@ class Layout:
     def rollouts(self, row: Row) -> list[Rollout]:
         """The rollouts of one row. Raises ConfigError when they cannot be read."""
         if not self.nested:
-            return [self._rollout(row.data, None if self.grouped else row.line)]
+            return [self._rollout(row.data, self._alone(row) if self.grouped else row.line)]
         listing = self.keys["rollouts"]
         items = row.data.get(listing)
         if not isinstance(items, list) or not items:
             raise ConfigError(f"{listing!r}: expected a list of rollouts, got {'nothing' if not items else type(items).__name__}")
         shared = {key: value for key, value in row.data.items() if key != listing}
         return [self._rollout({**shared, **self._item(item)}, row.line) for item in items]
+
+    def _alone(self, row: Row) -> Hashable:
+        """The group of a row whose file names groups, but not this row's, and no prompt either that could tell; None for all others."""
+        named = self.keys.get("group")
+        told = named is None or row.data.get(named) is not None or "prompt" in self.keys or self.keys.get("completion") == "messages"
+        return None if told else f"line {row.line}, without {named}"
 
     def _item(self, item: Any) -> dict[str, Any]:
         if isinstance(item, str):

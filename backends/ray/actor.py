@@ -5,6 +5,7 @@ It scores batches; it does not decide how many actors there are or whether group
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from guerdon.abstention import OnAbstain
 from guerdon.backends.door import as_reward, ascore_safely, score_safely
-from guerdon.backends.ray.frames import first_values, plain, read, with_columns
+from guerdon.backends.ray.frames import first_values, names_of, plain, read, with_columns
 from guerdon.backends.ray.sheet import Sheet, check_columns, layout_of, new_names
 from guerdon.errors import ConfigError, LoadError, MissingExtra
 
 if TYPE_CHECKING:
     from guerdon.backends.ray.frames import Columns
 
-__all__ = ["RewardActor"]
+__all__ = ["RewardActor", "check_settings"]
 
 LABEL = "the data set"
 
@@ -62,9 +63,9 @@ class RewardActor:
         max_broken: float = 1.0,
         workers: int | None = None,
     ) -> None:
+        self.columns = check_settings("RewardActor", columns, group_by, deadline_s, on_abstain, max_broken, workers)
         _size_pools(workers)
         self.reward = as_reward(reward, "RewardActor")
-        self.columns = {**(columns or {}), **({"group": group_by} if group_by else {})}
         self.deadline_s = deadline_s
         self.on_abstain = on_abstain or OnAbstain()
         self.max_broken = max_broken
@@ -72,6 +73,8 @@ class RewardActor:
 
     def __call__(self, batch: Any) -> Any:
         """The batch with the new columns: a stage of Ray Data, for `batch_format` pyarrow, pandas or numpy."""
+        if names_of(batch) == []:  # an empty block of a data set whose columns Ray does not know
+            return batch
         sheet = self._read(*read(batch), whole=False)
         return with_columns(batch, self._scored(sheet), sheet.spans)
 
@@ -95,6 +98,8 @@ class RewardActor:
         close()
 
     def _plain(self, rows: Sequence[Mapping[str, Any]]) -> Sheet:
+        if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
+            raise ConfigError(f"RewardActor: score: expected a list of rows (mappings), got {rows!r:.80}")
         if not rows:
             return Sheet((), None)
         own = [plain(dict(row)) for row in rows]
@@ -115,6 +120,33 @@ class RewardActor:
         return sheet.columns(scores, self.new, self.on_abstain)
 
 
+def check_settings(
+    where: str, columns: Any, group_by: Any, deadline_s: Any, on_abstain: Any, max_broken: Any, workers: Any
+) -> dict[str, str]:
+    """ConfigError for what no cluster should be started with. The columns, with that of the group."""
+    if columns is not None and not (
+        isinstance(columns, Mapping) and all(isinstance(name, str) for pair in columns.items() for name in pair)
+    ):
+        raise ConfigError(
+            f"{where}: columns: expected a mapping such as {{'answer': 'solution', 'completion': 'text'}}, got {columns!r:.80}"
+        )
+    if group_by is not None and (not isinstance(group_by, str) or not group_by):
+        raise ConfigError(f"{where}: group_by: expected the name of one column, got {group_by!r:.80}")
+    if deadline_s is not None and (not _is_number(deadline_s) or not 0 < deadline_s < math.inf):
+        raise ConfigError(f"{where}: deadline_s: expected finite seconds above 0, or None, got {deadline_s!r:.80}")
+    if not _is_number(max_broken) or not 0 <= max_broken <= 1:
+        raise ConfigError(f"{where}: max_broken: expected a share in 0..1, got {max_broken!r:.80}")
+    if on_abstain is not None and not isinstance(on_abstain, OnAbstain):
+        raise ConfigError(f"{where}: on_abstain: expected an OnAbstain, such as OnAbstain(fill=-1.0), or None; got {on_abstain!r:.80}")
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise ConfigError(f"{where}: workers: expected a whole number of at least 1, got {workers!r:.80}")
+    return {**(columns or {}), **({"group": group_by} if group_by else {})}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _joined(rows: Sequence[Mapping[str, Any]], columns: Columns, spans: Sequence[int] | None) -> list[dict[str, Any]]:
     """Rows with the new cells; where a row has several places, lists of them."""
     out: list[dict[str, Any]] = []
@@ -129,8 +161,6 @@ def _joined(rows: Sequence[Mapping[str, Any]], columns: Columns, spans: Sequence
 def _size_pools(workers: int | None) -> None:
     """Several actors share a host: in an actor each pool is as large as the CPUs it asked for, not as the host."""
     if workers is not None:
-        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise ConfigError(f"RewardActor: workers: expected a whole number of at least 1, got {workers!r}")
         os.environ["GUERDON_WORKERS"] = str(workers)
     elif "GUERDON_WORKERS" not in os.environ and (cpus := _cpus_of_actor()) is not None:
         os.environ["GUERDON_WORKERS"] = str(max(1, int(cpus)))

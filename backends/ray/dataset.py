@@ -9,7 +9,7 @@ from typing import Any
 
 from guerdon.abstention import OnAbstain
 from guerdon.backends.door import as_reward
-from guerdon.backends.ray.actor import LABEL, RewardActor
+from guerdon.backends.ray.actor import LABEL, RewardActor, check_settings
 from guerdon.backends.ray.frames import sample_of
 from guerdon.backends.ray.sheet import check_columns, layout_of, new_names
 from guerdon.errors import ConfigError, MissingExtra
@@ -51,6 +51,9 @@ def score_dataset(
     for ever. Raises MissingInput where the data set is known to lack what the reward reads; where Ray does not know the columns before it
     runs (after `map_batches`, with JSON files), that is checked on the first batch.
     """
+    mapping = check_settings("score_dataset", columns, group_by, deadline_s, on_abstain, max_broken, workers)
+    if ours := sorted({"fn_constructor_kwargs", "fn_constructor_args", "fn_args", "fn_kwargs", "compute"} & ray_options.keys()):
+        raise ConfigError(f"score_dataset: {', '.join(ours)}: set by score_dataset itself; size the pool with concurrency= and num_cpus=")
     try:
         import ray
         from ray.data import ActorPoolStrategy
@@ -58,7 +61,7 @@ def score_dataset(
         raise MissingExtra("score_dataset needs Ray Data: pip install 'guerdon[ray]'") from None
     term = as_reward(reward, "score_dataset")
     schema = ds.schema(fetch_if_missing=False)
-    _check(term, schema, {**(columns or {}), **({"group": group_by} if group_by else {})}, detail)
+    _check(term, schema, mapping, detail)
     least, most, cpus = plan([node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]], concurrency, num_cpus)
     arguments = {
         "reward": _for_actors(reward, ray),

@@ -11,10 +11,17 @@ from typing import Any
 
 from guerdon.errors import ConfigError
 
-__all__ = ["Columns", "first_values", "plain", "read", "sample_of", "with_columns"]
+__all__ = ["Columns", "first_values", "names_of", "plain", "read", "sample_of", "with_columns"]
 
 Columns = Mapping[str, tuple[str, Sequence[Any]]]
 """New columns: kind (`float`, `bool` or `text`) and values, None where there is none."""
+
+
+def names_of(batch: Any) -> list[str] | None:
+    """The columns of a batch; None for what is none."""
+    if _is_arrow(batch):
+        return list(batch.column_names)
+    return list(batch.keys()) if isinstance(batch, Mapping) or hasattr(batch, "iterrows") else None
 
 
 def read(batch: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -27,9 +34,9 @@ def read(batch: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         sample = sample_of(batch.schema)
         untold = [name for name, value in sample.items() if value is None]
         return rows, {**sample, **first_values({name: row[name] for name in untold} for row in rows)}
-    if not isinstance(batch, Mapping) and not hasattr(batch, "iterrows"):
+    names = names_of(batch)
+    if names is None:
         raise ConfigError(f"RewardActor: expected a batch of Ray Data, got {type(batch).__name__}; use map_batches, or score(rows)")
-    names = list(batch.keys())
     rows = _rows(names, [[plain(cell) for cell in batch[name]] for name in names])
     return rows, {**dict.fromkeys(names), **first_values(rows)}
 
@@ -112,9 +119,14 @@ def _cell(scalar: Any) -> Any:
 def _value_of(kind: Any) -> Any:
     import pyarrow.types as types
 
-    if types.is_string(kind) or types.is_large_string(kind):
+    if types.is_dictionary(kind):
+        return _value_of(kind.value_type)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return ""
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if any(
+        is_it(kind)
+        for is_it in (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    ):
         return [_value_of(kind.value_type)]
     if types.is_struct(kind):
         return {field.name: _value_of(field.type) for field in kind}

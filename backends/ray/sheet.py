@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from guerdon.abstention import OnAbstain
 from guerdon.backends.door import PREFIX
-from guerdon.backends.rows import Layout, Row
+from guerdon.backends.rows import NAMES, Layout, Row
 from guerdon.errors import ConfigError, MissingInput
 from guerdon.rewards.components import flatten
 from guerdon.rewards.inputs import ALWAYS
@@ -39,6 +39,13 @@ def layout_of(sample: Mapping[str, Any], columns: Mapping[str, str], label: str)
     if not isinstance(columns, Mapping):
         raise ConfigError(f"columns: expected a mapping such as {{'answer': 'solution', 'completion': 'text'}}, got {columns!r:.80}")
     filled = {key: True if value is None else value for key, value in sample.items()}  # the names decide, or batches could differ
+    listing = columns.get("rollouts", "rollouts")
+    if (
+        listing in sample
+        and _untold(sample[listing])
+        and ("rollouts" in columns or not any(name in sample for name in NAMES["completion"]))
+    ):
+        filled[listing] = [""]  # lists in other batches
     return Layout.detect([Row(1, filled)], columns, label, option=OPTION)
 
 
@@ -62,6 +69,8 @@ def check_columns(reward: Term, layout: Layout, sample: Mapping[str, Any], new: 
     if taken := [name for name in new if name in sample]:
         raise ConfigError(f"{label}: has the columns {', '.join(taken)}, which scoring adds: ds.drop_columns({taken!r}), or rename them")
     items = sample.get(layout.keys["rollouts"]) if layout.nested else None
+    if layout.nested and _untold(items):
+        return  # what the rollouts carry is not known
     there = dict(sample)
     for item in items if isinstance(items, list) else ():
         there.update(item if isinstance(item, dict) else {})
@@ -73,6 +82,11 @@ def check_columns(reward: Term, layout: Layout, sample: Mapping[str, Any], new: 
                     f"name yours with columns={{'{key}': KEY}}, or with column= of the term; the columns are {', '.join(there)}"
                 )
                 raise MissingInput(f"{component.name} reads {read.replace('|', ' or ')!r}, which {label} does not carry: {fix}")
+
+
+def _untold(value: Any) -> bool:
+    """Whether a column tells nothing of the lists that it may hold: all of it is null, or empty lists."""
+    return value is None or (isinstance(value, list) and all(item is None for item in value))
 
 
 def _has(layout: Layout, name: str, there: Mapping[str, Any]) -> bool:
@@ -136,8 +150,14 @@ def _rollouts(row: Row, layout: Layout) -> Sequence[Rollout | Verdict]:
     try:
         return layout.rollouts(row)
     except (ValueError, TypeError, AttributeError) as error:  # the last two: chats of an odd shape
-        items = row.data.get(layout.keys["rollouts"]) if layout.nested else [None]
-        return [Verdict.of(Status.ERROR, "bad_column", str(error)[:2000])] * (len(items) if isinstance(items, list) else 0)
+        lost = Verdict.of(Status.ERROR, "bad_column", str(error)[:2000])
+    if not layout.nested:
+        return [lost]
+    listing = layout.keys["rollouts"]
+    items = row.data.get(listing)
+    if not isinstance(items, list) or len(items) < 2:
+        return [lost] * (len(items) if isinstance(items, list) else 0)
+    return [place for item in items for place in _rollouts(Row(row.line, {**row.data, listing: [item]}), layout)]
 
 
 def _or_lost(reward: Term, place: Rollout | Verdict, fields: Iterable[str]) -> Rollout | Verdict:
