@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from guerdon.rollouts import from_verl
@@ -14,12 +13,7 @@ __all__ = ["plain", "rollout_of"]
 
 def rollout_of(data_source: Any, text: str, ground_truth: Any, extra: Mapping[str, Any]) -> Rollout:
     """One row. `ground_truth` may hold arrays; `extra` is plain already."""
-    rollout = from_verl(plain(data_source), text, plain(ground_truth), extra)
-    try:
-        hash(rollout.group)
-    except TypeError:  # a column of the data that is called uid, and not verl's
-        return replace(rollout, group=None)
-    return rollout
+    return from_verl(plain(data_source), text, plain(ground_truth), extra)
 
 
 def plain(value: Any) -> Any:

@@ -71,7 +71,8 @@ def from_verl(data_source: str, solution_str: str, ground_truth: Any, extra_info
     """
     extra = dict(extra_info) if isinstance(extra_info, Mapping) else {}
     prompt = prompt_of(extra.pop("prompt", None))
-    group = extra.get("uid")
+    uid = extra.get("uid")
+    group = uid if isinstance(uid, str | int) else None  # verl's is text; a data column of that name may hold anything
     return Rollout(solution_str, prompt, ground_truth, group=group, columns={**extra, "data_source": data_source})
 
 
