@@ -29,6 +29,8 @@ def keep_prompts(scored: Any, group: str, rule: Goldilocks) -> Any:
     rates = outcomes.groupby(group)["outcome"].agg(lambda values: PassRate.of(None if value != value else value for value in values))
     kept = [key for key, rate in rates.items() if rule.decide(rate) is Decision.KEEP]
     print(f"kept {len(kept):,} of {len(rates):,} prompts")
+    if not kept:
+        raise SystemExit(f"no prompt is kept by {rule}: nothing is written but the scores")
     return scored.filter(expr=col(group).is_in(kept))
 
 
