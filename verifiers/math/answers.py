@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -12,6 +13,9 @@ from guerdon.verifiers.math import engine
 from guerdon.verifiers.math.extraction import reference_text
 
 __all__ = ["CompiledAnswer", "compile_answer", "compiled_text"]
+
+
+_JSON_OBJECT = re.compile(r"""\{\s*(?:"[^"]{0,200}"|'[^']{0,200}')\s*:""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ def compiled_text(answer: str) -> CompiledAnswer:
         return CompiledAnswer("", "missing_reference", "the answer is empty")
     if "\n####" in text:
         return _broken(text, "it is a whole solution; pass only what follows ####")
+    if _JSON_OBJECT.match(text):
+        return _broken(text, "it is a JSON object; pass the answer that it holds")
     if text.lower() in ("nan", "inf", "-inf"):
         return _broken(text, "it is not a number")
     form = engine.compile_answer(text)

@@ -219,3 +219,15 @@ def test_wrong_rules_are_refused_when_built() -> None:
         MathRules(reasoning_end=None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="rounding"):
         MathRules(rounding=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", ['{"answer": "4"}', "{'answer': '4'}", '{ "answer": 4, "b": [1] }', '{"answer": "4'])
+def test_an_object_is_no_answer(answer: str) -> None:
+    verdict = MathVerifier().judge([Rollout("\\boxed{4}", answer=answer)])[0]
+    assert (verdict.status, verdict.reason) == (Status.BAD_REFERENCE, "malformed_reference")
+    assert "JSON object" in verdict.detail
+
+
+@pytest.mark.parametrize("answer", ["{1, 2}", "{ x : x > 1 }", '{"a", "b"}'])
+def test_a_set_is_no_object(answer: str) -> None:
+    assert MathVerifier().judge([Rollout(f"\\boxed{{{answer}}}", answer=answer)])[0].reason != "malformed_reference"
