@@ -8,12 +8,12 @@ scored by guesswork. Needs neither OpenRLHF nor torch.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from guerdon.backends.labels import split_label
 from guerdon.types import Rollout
 
 __all__ = ["END_TOKENS", "column_names", "completion_of", "rollout_of", "split_label", "without_end"]
@@ -42,7 +42,6 @@ END_TOKENS: tuple[str, ...] = (
 _SPECIAL = re.compile(r"\s*(?:<[^<>\s]{1,40}>|\[[A-Z]{2,12}\])")
 _WORD = re.compile(r"\S+")
 _IMAGES = re.compile(r"(<[^<>\s]{0,40}(?:image|img|video|audio)[^<>\s]{0,40}>)(?:\1)+", re.IGNORECASE)
-_LIKE_JSON = re.compile(r"""\{\s*(?:"[^"]{0,200}"|'[^']{0,200}')\s*:""")
 SEEN_OF_PROMPT = 32
 """A query that begins inside its prompt (OpenRLHF cuts long ones) must share at least so many letters with its end."""
 
@@ -111,28 +110,6 @@ def _after_end_of(query: str, wanted: str, blanks: int) -> str | None:
 def column_names(reads: Iterable[str]) -> frozenset[str]:
     """`answer` and the names of the data columns that a reward reads (`a|b`: either): the keys that make a label an object of columns."""
     return frozenset({"answer"}.union(*(name.split("|") for name in reads)))
-
-
-def split_label(label: Any, names: frozenset[str] = frozenset({"answer"})) -> tuple[Any, dict[str, Any]]:
-    """Answer and columns. A label that is an object, or its JSON, and has one of the keys `names` holds columns; any other is the answer
-    itself, objects as objects: a check that wants text then says BAD_REFERENCE, where it would find every completion wrong against the
-    JSON of an object under another key. OpenRLHF's empty label (no `--data.label_key`) is no answer, nor is broken JSON.
-
-    >>> split_label('{"answer": "4", "data_source": "gsm8k"}'), split_label("4"), split_label('{"inputs": ["1"]}')
-    (('4', {'data_source': 'gsm8k'}), ('4', {}), ({'inputs': ['1']}, {}))
-    """
-    if isinstance(label, str):
-        if not label:
-            return None, {}
-        if label.lstrip()[:1] == "{":
-            try:
-                label = json.loads(label)
-            except (ValueError, RecursionError):  # or a plain label that merely starts with a brace
-                return None if _LIKE_JSON.match(label.lstrip()) else label, {}
-    if isinstance(label, Mapping) and not names.isdisjoint(label):
-        columns = {str(key): value for key, value in label.items()}
-        return columns.pop("answer", None), columns
-    return label, {}
 
 
 def rollout_of(query: Any, prompt: Any, label: Any, names: frozenset[str], end_tokens: tuple[str, ...] = END_TOKENS) -> Rollout | str:

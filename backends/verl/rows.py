@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from guerdon.backends.labels import split_label
 from guerdon.rollouts import from_verl
 from guerdon.types import Rollout
 
@@ -12,8 +13,13 @@ __all__ = ["plain", "rollout_of"]
 
 
 def rollout_of(data_source: Any, text: str, ground_truth: Any, extra: Mapping[str, Any]) -> Rollout:
-    """One row. `ground_truth` may hold arrays; `extra` is plain already."""
-    return from_verl(plain(data_source), text, plain(ground_truth), extra)
+    """One row. `ground_truth` may hold arrays, or be an object (or its JSON) with `answer`, whose other keys are columns; `extra` is plain
+    already."""
+    truth = plain(ground_truth)
+    answer, columns = split_label(truth)
+    if answer is None or isinstance(answer, Mapping):  # tests, a schema, plain text: for the terms to read
+        answer, columns = truth, {}
+    return from_verl(plain(data_source), text, answer, {**columns, **extra})
 
 
 def plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ arguments. Nothing here imports verl or torch.
 
 from __future__ import annotations
 
+import difflib
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -273,7 +274,17 @@ def _split(kwargs: Mapping[str, Any]) -> tuple[ComputeScore, dict[str, Any]]:
         raise ConfigError(f"verl's compute_score: reward_kwargs expects plain values, got {dict(options)!r:.200}") from None
     with _building:
         score = _built(options)
-    return score, {key: value for key, value in kwargs.items() if key not in _OPTIONS}
+    columns = {key: value for key, value in kwargs.items() if key not in _OPTIONS}
+    _warn_of_misspelt(frozenset(columns))
+    return score, columns
+
+
+@lru_cache(maxsize=64)
+def _warn_of_misspelt(names: frozenset[str]) -> None:
+    """Once for each set of names: columns may be called anything, and verl passes some of its own."""
+    for name in sorted(names):
+        if near := difflib.get_close_matches(name, _OPTIONS, 1, 0.8):
+            log.warning("verl's compute_score: %r is a column; the option is called %r", name, near[0])
 
 
 _building = threading.RLock()

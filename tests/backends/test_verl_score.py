@@ -316,3 +316,23 @@ def test_importing_the_door_loads_neither_verl_nor_torch() -> None:
         "print([m for m in ('torch', 'verl', 'ray', 'omegaconf') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("truth", ['{"answer": "4", "source": "a"}', {"answer": "4", "source": "a"}])
+def test_a_label_that_holds_the_answer_is_unpacked(truth: Any) -> None:
+    seen: list[Any] = []
+    reward = R.math_equal() + R.from_function(lambda r: seen.append(r.columns) or 1.0, name="seen")
+    assert call(compute_score_from(reward), "\\boxed{4}", truth, extra={"index": 3})["acc"] == 1.0
+    assert {"source": "a", "index": 3}.items() <= seen[0].items()
+
+
+def test_tests_and_other_objects_reach_the_term_whole() -> None:
+    row = call(compute_score_from(R.math_equal()), "\\boxed{4}", '{"solution": "4"}')
+    assert (row["acc"], row["guerdon/rows/bad_reference"]) == (0.0, 1.0)
+
+
+def test_an_option_that_looks_misspelt_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", "guerdon"):
+        compute_score("x", "\\boxed{4}", "4", {}, reward="examples/gsm8k_reward.py:reward", deadline=30, index=1)
+    assert "'deadline' is a column; the option is called 'deadline_s'" in caplog.text
+    assert "index" not in caplog.text
