@@ -64,7 +64,7 @@ class RewardClient:
             raise ConfigError(f"RewardClient: url must be like http://127.0.0.1:8000, got {self.url!r}")
         object.__setattr__(self, "url", self.url.rstrip("/"))
         if self.token is not None and not (isinstance(self.token, str) and self.token.isascii() and self.token.isprintable()):
-            raise ConfigError("RewardClient: token must be printable ASCII text, or None")
+            raise ConfigError("RewardClient: token must be printable ASCII text without line ends (strip() what a file holds), or None")
         for name in ("concurrency", "attempts", "rows_per_request"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:

@@ -81,7 +81,10 @@ class RewardFunc:
         return {"rewards": rewards, "scores": correct, "extra_logs": {key: [flat[key] for flat in logs] for key in self._answers.keys}}
 
     def _rows(self, queries: Sequence[Any], prompts: Sequence[Any], labels: Sequence[Any]) -> list[Rollout | str]:
-        rows = zip(queries, prompts, labels if labels is not None else [None] * len(queries), strict=True)
+        labels = [None] * len(queries) if labels is None else labels
+        if not len(queries) == len(prompts) == len(labels):
+            raise ValueError(f"expected lists of one length, got {len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels")
+        rows = zip(queries, prompts, labels, strict=True)
         return [rollout_of(query, prompt, label, self._names, self.end_tokens) for query, prompt, label in rows]
 
 
