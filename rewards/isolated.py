@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from guerdon.errors import Abstain
-from guerdon.loading import load
+from guerdon.loading import load, spec_of
 from guerdon.sandboxes import Failed, PoolSpec, pool
+from guerdon.sandboxes.deadline import row_limit
 from guerdon.types import Rollout, Status, Verdict
 
 __all__ = ["call_isolated"]
@@ -21,9 +22,10 @@ _REASONS = {"cpu": "checker_timeout", "wall": "checker_timeout", "deadline": "de
 
 def call_isolated(function: Callable[..., Any] | str, timeout_s: float, rollouts: Sequence[Rollout], batch: bool) -> list[Any]:
     """What the function gave for each rollout: a value, an Abstain, or a Verdict that says how the call ended."""
-    spec = function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
+    spec = function if isinstance(function, str) else spec_of(function)
     jobs: list[tuple[Any, ...]] = [(spec, list(rollouts), True)] if batch else [(spec, [r], False) for r in rollouts]
-    results = pool(PoolSpec(target="guerdon.rewards.isolated:run")).map(jobs, timeout_s)
+    limit_s = timeout_s if batch else row_limit(timeout_s)
+    results = pool(PoolSpec(target="guerdon.rewards.isolated:run")).map(jobs, limit_s, timeout_s / 2)
     out: list[Any] = []
     for job, result in zip(jobs, results, strict=True):
         if isinstance(result, Failed):

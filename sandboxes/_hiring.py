@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from contextlib import suppress
 
 from guerdon.errors import SandboxError
 from guerdon.sandboxes._process import Worker
+from guerdon.sandboxes._template import Forked, Template
 from guerdon.sandboxes.workers import PoolSpec
 
 __all__ = ["Hiring"]
@@ -22,15 +24,18 @@ class Hiring:
         self._workers: set[Worker] = set()
         self._spares: deque[Worker] = deque()
         self._closed = False
+        self._template: Template | None = None
+        self._forks = spec.warm_spares > 0 and sys.platform == "linux"
 
     def hire(self) -> Worker:
-        """A worker that is ready: the spare if there is a good one, else a new one. Puts a new spare in its place.
+        """A worker that is ready: forked from the template where that can be; else the spare if there is a good one, else a new one,
+        and a new spare in its place.
 
         Raises SandboxError if none can be started.
         """
-        worker = self._spare() or self._new(attempts=2)
+        worker = self._forked(attempts=2) or self._spare() or self._new(attempts=2)
         with self._lock, suppress(SandboxError):
-            while len(self._spares) < self._spec.warm_spares:
+            while not self._forks and len(self._spares) < self._spec.warm_spares:
                 self._spares.append(self._launch())
         return worker
 
@@ -42,6 +47,8 @@ class Hiring:
     def kill(self) -> None:
         """Start no more and kill all; whoever owns one notices and dismisses it."""
         self._closed = True
+        if (template := self._template) is not None:
+            template.kill_if_importing()
         for worker in list(self._workers):
             worker.kill()
 
@@ -51,11 +58,56 @@ class Hiring:
         with self._lock:
             for worker in list(self._workers):
                 self.dismiss(worker)
+            if self._template is not None:
+                self._template.reap()
 
     def disown(self) -> None:
         """In a forked child: close its copies of the pipes, without the lock, which a thread that is not here may hold."""
-        for worker in list(self._workers):
+        for worker in [*self._workers, *([] if self._template is None else [self._template])]:
             worker.disown()
+
+    def _forked(self, attempts: int) -> Worker | None:
+        """A worker forked from the template, which is started on first use; None where there can be none."""
+        if not self._forks:
+            return None
+        template, worker = self._living_template(), None
+        try:
+            if not template.wait_ready():
+                worker = self._launch(Forked(template, self._spec.target, self._spec.memory_mb))
+                worker.wait_ready()
+                return worker
+        except SandboxError:
+            if worker is not None:
+                self.dismiss(worker)
+            if not template.is_ready:
+                self._retire(template)
+            if attempts > 1 and not self._closed and (template.was_killed or (worker is not None and worker.was_killed)):
+                return self._forked(attempts - 1)
+            raise
+        self._forks = False
+        self._retire(template)
+        return None
+
+    def _living_template(self) -> Template:
+        with self._lock:
+            if self._template is None:
+                self._template = Template(self._spec.target, self._spec.memory_mb)  # kept first: children forked meanwhile close it
+                try:
+                    self._template.start()
+                    if self._closed:
+                        raise SandboxError("the pool is closed")
+                except SandboxError:
+                    self._template.reap()
+                    self._template = None
+                    raise
+            return self._template
+
+    def _retire(self, template: Template) -> None:
+        """End a template that is of no use. Those of several threads that found out wait for the first."""
+        with self._lock:
+            if self._template is template:
+                template.reap()
+                self._template = None
 
     def _spare(self) -> Worker | None:
         with self._lock:
@@ -80,8 +132,8 @@ class Hiring:
             raise
         return worker
 
-    def _launch(self) -> Worker:
-        worker = Worker(self._spec.target, self._spec.memory_mb)
+    def _launch(self, forked: Forked | None = None) -> Worker:
+        worker = forked or Worker(self._spec.target, self._spec.memory_mb)
         self._workers.add(worker)  # before it starts: a child forked meanwhile closes its pipes too
         try:
             worker.start()

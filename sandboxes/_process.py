@@ -1,8 +1,8 @@
 """One worker process as its parent sees it: start it, exchange frames with it, kill it, reap it.
 
-Workers are exec'd interpreters over pipes, never `multiprocessing`: the user's `__main__` is not imported, nothing is forked
-from a process with threads or CUDA, and they start the same from scripts, stdin, notebooks, threads and actors. Not a security
-boundary: results are pickles, and the function runs with this user's rights.
+Workers are exec'd interpreters over pipes, or forks of one (`_template`), never `multiprocessing`: the user's `__main__` is not
+imported, nothing is forked from a process with threads or CUDA, and they start the same from scripts, stdin, notebooks, threads and
+actors. Not a security boundary: results are pickles, and the function runs with this user's rights.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import guerdon
 from guerdon.errors import SandboxError
 from guerdon.sandboxes._worker import HEAD, MARK, READY, SIZE
 
-__all__ = ["START_S", "Frame", "Worker", "ending"]
+__all__ = ["START_S", "Frame", "Worker", "above_standard", "ending"]
 
 START_S = 60.0
 """A worker that has not imported its function after this long is given up (a cold sympy from a network disk takes 10 s)."""
@@ -31,14 +31,14 @@ START_S = 60.0
 # is loaded from the parent's very files, because another version may be installed in site-packages.
 BOOTSTRAP = """
 import sys
-init, jobs, results, target, memory_mb, *paths = sys.argv[1:]
+init, jobs, results, control, target, memory_mb, *paths = sys.argv[1:]
 sys.path += [path for path in paths if path not in sys.path]
 from importlib import util
 spec = util.spec_from_file_location("guerdon", init)
 sys.modules["guerdon"] = package = util.module_from_spec(spec)
 spec.loader.exec_module(package)
 from guerdon.sandboxes._worker import main
-main(int(jobs), int(results), target, int(memory_mb))
+main(int(jobs), int(results), int(control), target, int(memory_mb))
 """
 
 Frame = tuple[int, int, float, float, bytes]
@@ -59,12 +59,12 @@ class Worker:
         fds: list[int] = []
         try:
             for _ in range(3):
-                fds += _pipe()
+                fds += above_standard(os.pipe())
         except OSError as error:
             _close(fds)
             raise SandboxError(f"cannot open pipes for a worker: {error}; raise the limit of open files (ulimit -n)") from error
         jobs, self._jobs, self._results, results, self._errors, errors = fds
-        self._theirs = (jobs, results, errors)
+        self._theirs: tuple[int, ...] = (jobs, results, errors)
         self._open = set(fds)
         self._readable = select.poll()
         self._readable.register(self._results, select.POLLIN)
@@ -74,8 +74,8 @@ class Worker:
         """Exec the interpreter; does not wait for it. Raises SandboxError if there is none."""
         import subprocess
 
-        jobs, results, errors = self._theirs
-        own = [str(guerdon.__file__), str(jobs), str(results), self._target, str(self._memory_mb)]
+        jobs, results, errors, *control = self._theirs
+        own = [str(guerdon.__file__), str(jobs), str(results), str(control[0] if control else -1), self._target, str(self._memory_mb)]
         try:
             process = subprocess.Popen(
                 # -s -P and no PYTHON* variables is what -I does, save that -I would also ignore the fixed PYTHONHASHSEED
@@ -83,7 +83,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
-                pass_fds=(jobs, results),
+                pass_fds=(jobs, results, *control),
                 env=_environment(),
                 start_new_session=True,  # no Ctrl-C from the terminal, and a group that can be killed with its children
             )
@@ -95,8 +95,8 @@ class Worker:
         self._pid = process.pid
         process.returncode = 0  # reaped here, by pid: Popen must neither wait for it nor warn about it
 
-    def wait_ready(self, timeout_s: float = START_S) -> None:
-        """Wait until the function is imported. Raises SandboxError with the reason and the end of the worker's stderr."""
+    def wait_ready(self, timeout_s: float = START_S) -> str:
+        """Wait until the function is imported; what it has to say then. SandboxError with the reason and the end of its stderr."""
         deadline, noise, alive, frame = time.monotonic() + timeout_s, b"", True, None
         poll = select.poll()
         poll.register(self._results, select.POLLIN)
@@ -114,7 +114,7 @@ class Worker:
         self.dead = not alive
         if frame is not None and frame[0] == READY:
             self._shut([self._errors])
-            return
+            return frame[4].decode("utf-8", "replace")
         self.kill()
         os.set_blocking(self._errors, False)
         with suppress(BlockingIOError):
@@ -190,10 +190,14 @@ class Worker:
             self._kill()
             pid, self._pid = self._pid, None  # no kill from here on: the number may be given away again
         if pid is not None:
-            with suppress(ChildProcessError):  # SIGCHLD ignored, or a foreign waitpid(-1)
-                self._exit = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            self._exit = self._collect(pid)
         self.disown()
         return self._exit
+
+    def _collect(self, pid: int) -> int | None:
+        with suppress(ChildProcessError):  # SIGCHLD ignored, or a foreign waitpid(-1)
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return None
 
     @property
     def was_killed(self) -> bool:
@@ -232,13 +236,12 @@ def _close(fds: Iterable[int]) -> None:
             os.close(fd)
 
 
-def _pipe() -> tuple[int, int]:
-    """A pipe above the standard descriptors, also where those are closed (daemons): the child's would be overwritten."""
-    low = os.pipe()
-    if min(low) > 2:
-        return low
-    high = (fcntl.fcntl(low[0], fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(low[1], fcntl.F_DUPFD_CLOEXEC, 3))
-    _close(low)
+def above_standard(pair: tuple[int, int]) -> tuple[int, int]:
+    """A pair above the standard descriptors, also where those are closed (daemons): the child's would be overwritten."""
+    if min(pair) > 2:
+        return pair
+    high = (fcntl.fcntl(pair[0], fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(pair[1], fcntl.F_DUPFD_CLOEXEC, 3))
+    _close(pair)
     return high
 
 

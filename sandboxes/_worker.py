@@ -1,6 +1,7 @@
 """What runs inside a worker process: import one function, then call it on jobs read from a pipe until the pipe closes.
 
 Standard library only, and as little of it as possible: this module is the start-up cost of every worker.
+A template does no jobs: it imports the function and forks the workers that do.
 Each job is bounded by two kernel timers whose default action kills the process, so that C code which never gives the
 interpreter a chance (`9**9**9`) cannot outlive them. The parent learns the cause from the signal the worker died of.
 """
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, BinaryIO
 
+from guerdon.sandboxes._forking import descriptors, fork_on_demand, unfit
+
 __all__ = ["main", "mark"]
 
 HEAD = struct.Struct("<BBddQ")
@@ -25,7 +28,7 @@ SIZE = struct.Struct("<Q")
 """Parent to worker: length of the pickled batch `(timeout_s, cpu_s, [pickled arguments, ...])` that follows."""
 
 READY, BROKEN, MARK, DONE, EXCEPTION, MEMORY = range(6)
-"""Kinds. Body: none, text, phase, pickled value, text, none."""
+"""Kinds. Body: why no workers can be forked (of templates), text, phase, pickled value, text, none."""
 MORE, OVER, WORN = range(3)
 """States: the batch goes on; it ends here; it ends here and the worker should be replaced."""
 
@@ -57,11 +60,12 @@ def inside() -> bool:
     return _results is not None
 
 
-def main(jobs_fd: int, results_fd: int, target: str, memory_mb: int) -> None:
-    """Serve jobs until the parent closes the pipe or dies. Never returns."""
+def main(jobs_fd: int, results_fd: int, control_fd: int, target: str, memory_mb: int) -> None:
+    """Serve jobs, or fork those who do where there is a control socket, until the parent closes the pipe or dies. Never returns."""
     global _results, _pid
     _results, _pid = results_fd, os.getpid()
     _reset_signals()
+    before = descriptors() if control_fd >= 0 else set()
     _limit(memory_mb)
     try:
         from guerdon.loading import load
@@ -78,6 +82,12 @@ def main(jobs_fd: int, results_fd: int, target: str, memory_mb: int) -> None:
     for fd in (0, 1, 2):  # prints go nowhere; the protocol has descriptors of its own
         os.dup2(null, fd)
     os.close(null)
+    if control_fd >= 0:
+        os.close(jobs_fd)
+        _send(READY, body=unfit(before).encode())
+        jobs_fd, results = fork_on_demand(control_fd)
+        os.close(results_fd)
+        _results, _pid = results, os.getpid()
     _send(READY)
     with suppress(OSError, EOFError), open(jobs_fd, "rb") as jobs:
         _serve(function, jobs, memory_mb)

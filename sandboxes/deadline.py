@@ -14,10 +14,24 @@ from contextvars import ContextVar
 
 from guerdon.errors import ConfigError
 
-__all__ = ["DEADLINE", "remaining", "until"]
+__all__ = ["DEADLINE", "ROW_S", "remaining", "row_limit", "until"]
 
 DEADLINE: ContextVar[float | None] = ContextVar("guerdon_deadline", default=None)
 """Absolute, on the clock of `time.monotonic()`; None: no deadline."""
+
+
+ROW_S: ContextVar[float | None] = ContextVar("guerdon_row_s", default=None)
+"""Wall seconds that checking one row may take, whatever the check's own limit; None: no such limit."""
+
+
+def row_limit(limit_s: float) -> float:
+    """A check's own limit for one row, or the caller's where that is shorter.
+
+    >>> row_limit(5.0)
+    5.0
+    """
+    own = ROW_S.get()
+    return limit_s if own is None else min(own, limit_s)
 
 
 def remaining() -> float | None:

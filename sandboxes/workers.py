@@ -1,9 +1,9 @@
 """A killable pool for slow pure functions: every job is bounded in CPU time, wall time and memory, from any thread.
 
 Meant for guerdon's own functions and for user functions that may hang (the math fallback: `\\boxed{9^{9^9}}` holds the
-interpreter lock for ever, and only killing the process ends it). Workers are exec'd interpreters, so it works in scripts without
-a `__main__` guard, on stdin, in notebooks, threads, running event loops, forked and spawned processes and Ray actors, and leaves
-the caller's signals and timers alone.
+interpreter lock for ever, and only killing the process ends it). Workers are exec'd interpreters or forks of one, never of the
+caller, so it works in scripts without a `__main__` guard, on stdin, in notebooks, threads, running event loops, forked and spawned
+processes and Ray actors, and leaves the caller's signals and timers alone.
 
 Not a security boundary: functions run with the user's rights and results come back as pickles. Text that wants to be *executed*
 belongs in a sandbox. A job may run twice (if its worker is lost, or if it waited behind a slow one), so functions should be pure;
@@ -60,7 +60,9 @@ class PoolSpec:
 
     `target` is `"pkg.mod:function"` or `"file.py:function"` (kept as an absolute path). `workers=None` means one per usable CPU
     divided by LOCAL_WORLD_SIZE, or GUERDON_WORKERS. `memory_mb` limits the address space of each worker; one that holds half
-    of it after a job is replaced. `warm_spares` workers are kept imported beyond that, so that replacing a killed one is instant.
+    of it after a job is replaced. With `warm_spares`, replacing a killed one is instant: on Linux workers are forked from a process
+    that has imported the function and does nothing else; elsewhere, and where the import leaves threads or connections behind, so many
+    imported workers are kept ready.
 
     >>> PoolSpec("math:factorial", workers=2).target
     'math:factorial'

@@ -161,8 +161,9 @@ def _run(jobs: Sequence[_Job], timeout_s: float) -> list[Verdict]:
     if not jobs:
         return []
     from guerdon.sandboxes import Failed, PoolSpec, pool
+    from guerdon.sandboxes.deadline import row_limit
 
-    results = pool(PoolSpec(target="guerdon.verifiers.json_schema:check_alone")).map(jobs, timeout_s)
+    results = pool(PoolSpec(target="guerdon.verifiers.json_schema:check_alone")).map(jobs, row_limit(timeout_s), timeout_s / 2)
     return [
         Verdict.of(Status.ERROR, _REASONS.get(result.kind, "exception"), f"JSON schema check: {result.detail}"[:2000], extracted=text)
         if isinstance(result, Failed)

@@ -10,6 +10,7 @@ import pytest
 import guerdon.rewards as R
 from guerdon import Rollout, Status
 from guerdon.errors import ConfigError
+from guerdon.loading import load
 
 SOURCE = """
 import time
@@ -69,3 +70,9 @@ def test_an_async_function_cannot_be_isolated_by_import_string_either(tmp_path: 
     (tmp_path / "later.py").write_text("async def f(rollout):\n    return 1.0\n")
     with pytest.raises(ConfigError, match="sync function"):
         R.from_function(f"{tmp_path / 'later.py'}:f", isolate=True)
+
+
+def test_a_function_of_a_file_loaded_by_path_may_be_isolated(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("import guerdon.rewards as R\n\ndef f(rollout):\n    return 1.0\n\nreward = R.from_function(f, isolate=True)\n")
+    assert load(f"{path}:reward")([Rollout("x")]) == [1.0]

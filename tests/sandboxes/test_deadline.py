@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from contextvars import copy_context
 
 import pytest
 
 from guerdon.errors import ConfigError
 from guerdon.sandboxes import remaining, until
+from guerdon.sandboxes.deadline import ROW_S, row_limit
 
 
 def test_there_is_no_deadline_unless_set() -> None:
@@ -66,3 +68,13 @@ def test_tasks_and_to_thread_inherit_it_and_keep_their_own() -> None:
 def test_a_deadline_that_is_no_time_is_refused(value: float) -> None:
     with pytest.raises(ConfigError, match="finite"), until(value):
         pass
+
+
+def test_the_limit_of_a_row_is_the_shorter_one_and_goes_with_the_context() -> None:
+    token = ROW_S.set(0.5)
+    try:
+        assert (row_limit(2.0), row_limit(0.1)) == (0.5, 0.1)
+        assert copy_context().run(row_limit, 9.0) == 0.5
+    finally:
+        ROW_S.reset(token)
+    assert row_limit(2.0) == 2.0

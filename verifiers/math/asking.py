@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from guerdon.errors import SandboxError
 from guerdon.sandboxes import Done, Failed, PoolSpec, pool
+from guerdon.sandboxes.deadline import row_limit
 from guerdon.types import Status, Verdict
 from guerdon.verifiers.math.answers import CompiledAnswer
 from guerdon.verifiers.math.engine import Decision
@@ -54,7 +55,7 @@ def resolved(plans: Sequence[Verdict | Open], timeout_s: float) -> list[Verdict]
         return [plan for plan in plans if isinstance(plan, Verdict)]
     results: Sequence[Done | Failed]
     try:
-        results = pool(_ALGEBRA).map([(asked.reference, asked.parts) for asked in questions], timeout_s)
+        results = pool(_ALGEBRA).map([(asked.reference, asked.parts) for asked in questions], row_limit(timeout_s), timeout_s / 2)
     except SandboxError as error:
         results = [Failed("lost", str(error))] * len(questions)
     found = dict(zip(questions, results, strict=True))

@@ -184,7 +184,7 @@ def test_every_failure_of_a_worker_has_its_status(
     kind: Any, phase: str, status: Status, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken:
-        def map(self, jobs: list[Any], _timeout_s: float) -> list[Failed]:
+        def map(self, jobs: list[Any], _timeout_s: float, _cpu_s: float) -> list[Failed]:
             return [Failed(kind, "", phase)] * len(jobs)
 
     monkeypatch.setattr(asking, "pool", lambda _spec: Broken())
