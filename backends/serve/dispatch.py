@@ -13,9 +13,9 @@ from collections import deque
 from typing import Any
 
 from guerdon.backends.serve import frames
-from guerdon.backends.serve.batch import Batch, Retry, Unit
+from guerdon.backends.serve.batch import Batch, Retry, Unit, row_count
 from guerdon.backends.serve.doors import Refused, answer, error_body, read
-from guerdon.backends.serve.frames import Door, Work
+from guerdon.backends.serve.frames import Door, Marks, Work
 from guerdon.backends.serve.metrics import Metrics
 from guerdon.backends.serve.recovery import Recovery
 from guerdon.backends.serve.rows import Lost
@@ -57,14 +57,15 @@ class Dispatcher:
         self.recovery = Recovery(self)
         self.waiting: deque[Unit] = deque()
         self.retries: deque[Retry] = deque()
-        self.rows = self.bytes = self.in_flight = 0
+        self.rows = self.bytes = self.in_flight = self.coming = 0  # coming: bytes of requests that are not whole
         self._open: dict[int, Unit] = {}  # in order of arrival, and so of deadlines
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
-        self._mean_s = 0.25  # of a batch's seconds; starts high, as the first ones import things
+        self._row_s = 0.004  # seconds a row takes in a batch that ends by itself; starts high, as the first ones import things
         self._waiting_rows = 0
         self._margin_s = min(MARGIN_S, settings.deadline_s / 10)
         self._sweeper: asyncio.Task[None] | None = None
+        self._kept: Worker | None = None
 
     # -- life
 
@@ -85,9 +86,9 @@ class Dispatcher:
 
     def submit(self, door: Door, body: bytes) -> asyncio.Future[Answer]:
         """The answer to a request, in time: status and body. Raises Full."""
-        rows, size, settings = _row_count(door, body), len(body), self.settings
-        if self.in_flight and (self.rows + rows > settings.max_queue or self.bytes + size > settings.max_queue_mb * (1 << 20)):
-            raise Full(1 + min(30, int(self._mean_s * self.rows / settings.batch_size / max(1, self.staff.up))))
+        rows, size, settings = row_count(door, body), len(body), self.settings
+        if self.in_flight and self.is_full(rows, size):
+            raise Full(1 + min(30, int(self._row_s * self.rows / max(1, self.staff.up))))
         loop = asyncio.get_running_loop()
         now = loop.time()
         unit = Unit(next(self._numbers), door, body, rows, now, now + settings.deadline_s, loop.create_future(), size)
@@ -101,10 +102,16 @@ class Dispatcher:
             self.pump()
         return unit.future
 
-    def resolve(self, unit: Unit, status: int, body: bytes) -> None:
+    def is_full(self, rows: int, size: int) -> bool:
+        """Whether so much more is too much."""
+        limit = self.settings.max_queue_mb * (1 << 20)
+        return self.rows + rows > self.settings.max_queue or self.bytes + self.coming + size > limit
+
+    def resolve(self, unit: Unit, status: int, body: bytes, marks: Marks = ()) -> None:
         """Answer a request; the first answer counts."""
         if unit.done:
             return
+        self.metrics.answered(marks)
         unit.done = True
         del self._open[unit.number]
         self.rows -= unit.rows
@@ -133,8 +140,7 @@ class Dispatcher:
             return
         lost = [Lost(info, reason, detail)] * len(found)
         ids = [None if isinstance(row, str) else row.id for row in found]
-        self.metrics.lost(info["components"], len(found))
-        self.resolve(unit, 200, answer(unit.door, lost, ids, self.settings.fill))
+        self.resolve(unit, 200, answer(unit.door, lost, ids, self.settings.fill), tuple([(True, row.statuses()) for row in lost]))
 
     # -- to the workers
 
@@ -188,26 +194,24 @@ class Dispatcher:
     def _free(self, *, alone: bool) -> Worker | None:
         """A worker that can take a batch: an idle one, else one that seems to wait."""
         old = asyncio.get_running_loop().time() - STALL_S
-        best: Worker | None = None
-        for worker in self.staff.workers:
-            if not worker.up or worker.retiring or worker.ping is not None:
-                continue
+        able = [w for w in self.staff.workers if w.up and not w.retiring and w.ping is None]
+        for worker in able:
             if not worker.busy:
                 return worker
-            if (
-                alone
-                or self._alone_waits()
-                or len(worker.busy) >= THREADS
-                or any(b.sent > old or b.exclusive for b in worker.busy.values())
-            ):
-                continue
-            if best is None or len(worker.busy) < len(best.busy):
-                best = worker
-        return best
+        if alone:
+            return None
+        kept = self._kept_idle(able)
+        able = [w for w in able if w is not kept and len(w.busy) < THREADS]
+        able = [w for w in able if not any(batch.sent > old or batch.exclusive for batch in w.busy.values())]
+        return min(able, key=lambda w: len(w.busy), default=None)
 
-    def _alone_waits(self) -> bool:
-        """Whether something waits for a worker to itself: busy ones are then given nothing, that one becomes idle."""
-        return bool(self.retries) and self.retries[0].exclusive
+    def _kept_idle(self, able: list[Worker]) -> Worker | None:
+        """The busy worker that is given nothing more, because something waits for one to itself."""
+        if not self.retries or not self.retries[0].exclusive:
+            self._kept = None
+        elif self._kept not in able:
+            self._kept = min(able, key=lambda w: (sum(b.abandoned for b in w.busy.values()), len(w.busy)), default=None)
+        return self._kept
 
     def _send(self, worker: Worker, units: list[Unit], stepwise: bool, exclusive: bool) -> None:
         now, timeout = asyncio.get_running_loop().time(), self.settings.timeout_s
@@ -217,10 +221,11 @@ class Dispatcher:
         if final or stepwise:
             limit = left if timeout is None else min(timeout, left)
         else:
-            limit = min(left, max(SPLIT_S if timeout is None else timeout, 8 * self._mean_s))
+            least = SPLIT_S if timeout is None else timeout + min(timeout, SPLIT_S)  # for a row in it that keeps to the limit by itself
+            limit = min(left, max(least, 8 * self._row_s * sum(unit.rows for unit in units)))
         batch = Batch(next(self._numbers), {u.number: u for u in units}, worker, now, stepwise, exclusive, limit, by_timeout)
         worker.busy[batch.number] = batch
-        worker.send(Work(batch.number, tuple([unit.item for unit in units]), limit, left, stepwise, final, by_timeout))
+        worker.send(Work(batch.number, tuple([unit.item for unit in units]), limit, left, stepwise, final, by_timeout, timeout))
         self.recovery.watch(batch)
 
     # -- from the workers
@@ -245,23 +250,24 @@ class Dispatcher:
         else:
             self._done(worker, batch, *message[2:])
 
-    def _replies(self, batch: Batch, replies: list[tuple[int, int, bytes]]) -> None:
+    def _replies(self, batch: Batch, replies: list[tuple[int, int, bytes, Marks]]) -> None:
         late = []
-        for number, status, body in replies:
+        for number, status, body, marks in replies:
             unit = batch.units[number]
             if status == frames.LATE:
                 late.append(batch.units.pop(number))
             else:
-                self.resolve(unit, status, body)
+                self.resolve(unit, status, body, marks)
         self.recovery.step([unit for unit in late if not batch.abandoned and not unit.done])
 
     def _done(self, worker: Worker, batch: Batch, seconds: float, counts: Any) -> None:
         del worker.busy[batch.number]
         if batch.timer is not None:
             batch.timer.cancel()
-        if not batch.stepwise:
-            self._mean_s = 0.8 * self._mean_s + 0.2 * seconds
-        self.metrics.batch(counts)
+        if counts.rows and not counts.late:  # those cut by a limit say nothing, and would raise it
+            found = seconds / counts.rows
+            self._row_s += (found - self._row_s) / 2 if found < self._row_s else (min(found, 4 * self._row_s) - self._row_s) / 10
+        self.metrics.batch(counts.rows)
         if not batch.abandoned:
             for unit in batch.open:
                 self.give_up(unit, "exception", "the worker failed over this request")
@@ -284,13 +290,5 @@ class Dispatcher:
                 for batch in list(worker.busy.values()):
                     if not batch.abandoned and not batch.open:
                         self.recovery.abandon(batch)
+                self.recovery.feel(worker)
             self.metrics.gauges(self)
-
-
-def _row_count(door: Door, body: bytes) -> int:
-    """About how many rows a request has, without reading it: exact for single ones, by its keys and commas for lists."""
-    if door == "score_batch":
-        return max(1, body.count(b'"completion"'), body.count(b'"messages"'))
-    if door == "get_reward":  # strings side by side, in each of three lists
-        return 1 + (body.count(b'", "') + body.count(b'","')) // 3
-    return 1

@@ -10,16 +10,20 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["BROKEN", "DONE", "LATE", "PING", "PONG", "READY", "SOME", "STEP", "STUCK", "Door", "Frames", "Item", "Work", "pack"]
+__all__ = ["BROKEN", "DONE", "LATE", "PING", "PONG", "READY", "SOME", "STEP", "STUCK", "Door", "Frames", "Item", "Marks", "Work", "pack"]
 
 Door = Literal["get_reward", "score", "score_batch", "remote_rm", "remote_rm_detail"]
 
 READY, BROKEN, SOME, STEP, DONE, PONG, STUCK = "ready", "broken", "some", "step", "done", "pong", "stuck"
-"""Worker to front: (READY, info), (BROKEN, text), (SOME, work, [(unit, status, body), ...]), (STEP, work, unit, row),
+"""Worker to front: (READY, info), (BROKEN, text), (SOME, work, [(unit, status, body, marks), ...]), (STEP, work, unit, row),
 (DONE, work, seconds, counts), (PONG,), (STUCK,). The row of a STEP is -1 for the request as a whole. STUCK: the thread of an overdue row
 is still running."""
 
 PING = "ping"
+Marks = tuple[tuple[bool, tuple[tuple[str, str], ...]], ...]
+"""Of each row that an answer holds: whether it abstains, and its components' statuses. They travel with the answer, so that metrics
+count what was answered, once, whatever becomes of workers and batches."""
+
 LATE = 0
 """A status that is none of HTTP: score it again, row by row."""
 
@@ -40,7 +44,8 @@ class Item:
 class Work:
     """A batch, to be scored within `limit_s` and answered within `left_s`. Requests that are not done by the limit come back with status
     LATE, unless the batch is `final`: a request that had all the time there is. `stepwise`: score row by row, each within `limit_s`, and
-    say before each which it is. `by_timeout`: the limit is the server's for a row, not what is left until the deadline."""
+    say before each which it is. `by_timeout`: the limit is the server's for a row, not what is left until the deadline. `row_s`: the
+    server's limit for a row, which checks in processes of their own keep to by themselves: such a row need not be tried again alone."""
 
     number: int
     items: tuple[Item, ...]
@@ -49,6 +54,7 @@ class Work:
     stepwise: bool
     final: bool
     by_timeout: bool
+    row_s: float | None = None
 
 
 def pack(message: Any) -> bytes:

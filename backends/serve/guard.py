@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with the limits it lacks: time to send a request, size of its head, number of connections.
+"""uvicorn's HTTP protocol with the limits it lacks: time to send a request, size of its head and trailers, number of connections.
 
 Refusals are written by hand, as there may be no request yet to answer.
 """
@@ -16,6 +16,8 @@ __all__ = ["Guarded", "sweep"]
 
 MAX_HEAD = 64 << 10
 """Bytes of request line and headers."""
+MAX_WRAPPING, WRAPPING_EACH = 512 << 10, 16
+"""Bytes of a body that are none of its content (sizes of chunks, their extensions, trailers): in all, and more for each of content."""
 
 
 class Guarded(HttpToolsProtocol):
@@ -28,6 +30,7 @@ class Guarded(HttpToolsProtocol):
         self.refused = False
         self.head = 0
         self.in_head = True
+        self.taken = self.content = 0
         self.began: float | None = self.loop.time()
         if len(self.connections) > self.max_connections:
             self.refuse(b"429 Too Many Requests", "too many connections", b"retry-after: 1\r\n")
@@ -39,14 +42,34 @@ class Guarded(HttpToolsProtocol):
             self.head += len(data)
             if self.began is None:
                 self.began = self.loop.time()
+        self.taken += len(data)
         super().data_received(data)
-        if self.in_head and self.head > MAX_HEAD and not self.refused:
+        if self.refused:
+            return
+        if self.in_head and self.head > MAX_HEAD:
             self.refuse(b"431 Request Header Fields Too Large", f"the headers are larger than {MAX_HEAD} bytes")
+        elif not self.in_head and self.taken > MAX_WRAPPING + WRAPPING_EACH * self.content:
+            self.refuse(b"431 Request Header Fields Too Large", "the chunks' extensions or the trailers are too large")
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract; uvicorn's returns nothing
+        """A client that has said all it will say still gets its answer, and the connection is closed after it."""
+        waits = self.began is None and self.cycle is not None and not self.cycle.response_complete and not self.refused
+        if waits:
+            self.cycle.keep_alive = False
+        return waits
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self.began is None:
             self.began = self.loop.time()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.in_head:  # trailers are dropped
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self.content += len(body)
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         self.in_head = False
@@ -55,6 +78,10 @@ class Guarded(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self.began, self.in_head, self.head = None, True, 0
+        self.taken = self.content = 0
+
+    def send_400_response(self, msg: str) -> None:
+        self.refuse(b"400 Bad Request", msg)
 
     def overdue(self, before: float) -> bool:
         """Whether a request that began before then is still not whole."""

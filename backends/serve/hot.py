@@ -148,19 +148,32 @@ class App:
         message = await receive()
         body: bytes = message.get("body", b"")
         if message.get("more_body"):
-            parts, size = [body], len(body)
-            while message.get("more_body"):
-                message = await receive()
-                size += len(message.get("body", b""))
-                if size > self._max_body:
-                    raise self._too_large()
-                parts.append(message.get("body", b""))
-            body = b"".join(parts)
+            body, message = await self._rest(body, receive)
         if message["type"] != "http.request":
             raise Gone
         if len(body) > self._max_body:
             raise self._too_large()
         return body
+
+    async def _rest(self, start: bytes, receive: Receive) -> tuple[bytes, MutableMapping[str, Any]]:
+        """The body and the message that ended it. What is still coming in counts as queued, or slow senders would fill the memory."""
+        parts, size, dispatcher, more = [start], len(start), self._dispatcher, True
+        dispatcher.coming += size
+        try:
+            while more:
+                message = await receive()
+                part = message.get("body", b"")
+                size += len(part)
+                dispatcher.coming += len(part)
+                if size > self._max_body:
+                    raise self._too_large()
+                if dispatcher.coming > size and dispatcher.is_full(0, 0):
+                    raise Rejected(429, "too much is being sent at once; try again in 1 s", (b"retry-after", b"1"), _CLOSE)
+                parts.append(part)
+                more = message.get("more_body", False)
+        finally:
+            dispatcher.coming -= size
+        return b"".join(parts), message
 
 
 _NO_TOKEN = "expected the header Authorization: Bearer TOKEN, with the server's token"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from guerdon.backends.serve.dispatch import Dispatcher
-    from guerdon.backends.serve.scoring import Counts
+    from guerdon.backends.serve.frames import Marks
 
 __all__ = ["Metrics"]
 
@@ -20,21 +20,23 @@ class Metrics:
     """Counters and how to show them."""
 
     def __init__(self) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        from prometheus_client import CollectorRegistry, Gauge, Histogram
+        from prometheus_client import Counter as Total
 
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"registry": self.registry, "namespace": "guerdon"}
         live = {**own, "multiprocess_mode": "livesum"}
         self._latency = Histogram("request_seconds", "Seconds a request took.", ["path", "code"], buckets=LATENCY_S, **own)
         self._batch_rows = Histogram("batch_rows", "Rows scored in one call.", buckets=ROWS, **own)
-        self._rows = Counter("rows", "Verdicts by component and status.", ["component", "status"], **own)
-        self._abstained = Counter("abstained_rows", "Rows without a reward.", **own)
+        self._rows = Total("rows", "Verdicts by component and status.", ["component", "status"], **own)
+        self._abstained = Total("abstained_rows", "Rows without a reward.", **own)
         self._restarts = Gauge("worker_restarts", "Workers replaced since the start.", **live)
         self._workers = Gauge("workers", "Workers that can be given work.", **live)
         self._in_flight = Gauge("requests_in_flight", "Requests accepted and not answered.", **live)
         self._queue_rows = Gauge("queue_rows", "Rows accepted and not answered.", **live)
         self._queue_bytes = Gauge("queue_bytes", "Bytes of the requests accepted and not answered.", **live)
         self._seen: dict[tuple[str, int], Any] = {}
+        self._kept: dict[tuple[str, str], Any] = {}
 
     def request(self, path: str, code: int, seconds: float) -> None:
         """A request was answered."""
@@ -43,19 +45,21 @@ class Metrics:
             seen = self._seen[path, code] = self._latency.labels(path, str(code))
         seen.observe(seconds)
 
-    def batch(self, counts: Counts) -> None:
+    def batch(self, rows: int) -> None:
         """A worker has done a batch."""
-        if counts.rows:
-            self._batch_rows.observe(counts.rows)
-        self._abstained.inc(counts.abstained)
-        for (component, status), n in counts.statuses.items():
-            self._rows.labels(component, status).inc(n)
+        if rows:
+            self._batch_rows.observe(rows)
 
-    def lost(self, components: Iterable[str], rows: int) -> None:
-        """Rows were answered without being scored."""
-        self._abstained.inc(rows)
-        for component in components:
-            self._rows.labels(component, "error").inc(rows)
+    def answered(self, marks: Marks) -> None:
+        """Rows were answered."""
+        for (abstained, statuses), n in Counter(marks).items():
+            if abstained:
+                self._abstained.inc(n)
+            for one in statuses:
+                seen = self._kept.get(one)
+                if seen is None:
+                    seen = self._kept[one] = self._rows.labels(*one)
+                seen.inc(n)
 
     def gauges(self, dispatcher: Dispatcher) -> None:
         """Take the readings."""

@@ -2,7 +2,8 @@
 
 A worker ends a batch at its limit and gives back the requests that are not done: they are scored again one by one, row by row where
 rows have a limit. A batch that it does not end is left to itself, and the worker asked whether it is alive; one that cannot say so (C code
-holds the interpreter) is killed, and the row it was at is ERROR.
+holds the interpreter) is killed. The row it was at is ERROR if the worker did nothing else; if it did, there is no telling which of
+them held it, and they are tried again on a worker each, which is asked all the time.
 A batch whose worker died of something else is tried once more as it is, on a worker that does nothing else, then row by row: the row
 that kills a third worker is ERROR `lost_worker`, and the others have lost nothing but time.
 """
@@ -26,6 +27,9 @@ log = logging.getLogger("guerdon.serve")
 
 PONG_S = 1.5
 """A worker that does not answer within this is taken for held."""
+HELD_S, HEARD_S = 3.0, 5.0
+"""How often a worker is asked whether it is alive while several batches share it, or while one has it to itself because it may have held
+another; and within what time it must then answer."""
 GRACE_S = 0.5
 """A worker ends a batch or a row at its limit by itself; the front looks this much later."""
 ABANDON_S = 5.0
@@ -46,11 +50,22 @@ class Recovery:
             batch.timer.cancel()
             batch.timer = None
         if not batch.abandoned:
-            batch.timer = asyncio.get_running_loop().call_later(batch.limit_s + GRACE_S, self._overrun, batch)
+            loop = asyncio.get_running_loop()
+            batch.due = loop.time() + batch.limit_s + GRACE_S
+            self._look(batch)
+
+    def _look(self, batch: Batch) -> None:
+        loop = asyncio.get_running_loop()
+        pause = max(0.0, batch.due - loop.time())
+        batch.timer = loop.call_later(min(pause, HELD_S) if batch.exclusive else pause, self._overrun, batch)
 
     def _overrun(self, batch: Batch) -> None:
         batch.timer = None
         if batch.abandoned:
+            return
+        if asyncio.get_running_loop().time() < batch.due - 0.001:
+            self._ping(batch.worker, HEARD_S)
+            self._look(batch)
             return
         batch.overdue = True
         self._ping(batch.worker)
@@ -77,10 +92,18 @@ class Recovery:
         if batch.number in batch.worker.busy:
             self._dispatcher.staff.retire(batch.worker, "a batch is still running long after its limit")
 
-    def _ping(self, worker: Worker) -> None:
+    def _ping(self, worker: Worker, patience_s: float = PONG_S) -> None:
         if worker.ping is None and not worker.ended:
+            loop = asyncio.get_running_loop()
             worker.send(PING)
-            worker.ping = asyncio.get_running_loop().call_later(PONG_S, self._unheard, worker)
+            worker.asked = loop.time()
+            worker.ping = loop.call_later(patience_s, self._unheard, worker)
+
+    def feel(self, worker: Worker) -> None:
+        """Ask a worker that several batches share, now and then: one may hold the others until their deadline."""
+        before = asyncio.get_running_loop().time() - HELD_S
+        if len(worker.busy) > 1 and worker.asked < before and min(batch.sent for batch in worker.busy.values()) < before:
+            self._ping(worker, HEARD_S)
 
     def heard(self, worker: Worker) -> None:
         """The worker has said that it is alive."""
@@ -95,25 +118,28 @@ class Recovery:
 
     def after(self, worker: Worker) -> None:
         """A worker has ended: what it had not answered is tried again, or lost."""
+        alone = len(worker.busy) == 1
         for batch in worker.busy.values():
             if batch.timer is not None:
                 batch.timer.cancel()
             if batch.abandoned or not (units := batch.open):
                 continue
             if worker.doomed:
-                self._after_kill(batch)
+                self._after_kill(batch, alone)
             else:
                 self._after_death(batch, units)
         worker.busy.clear()
 
-    def _after_kill(self, batch: Batch) -> None:
-        """We killed it: the row that was overdue is to blame, and nothing else."""
-        if batch.stepwise and batch.overdue:
+    def _after_kill(self, batch: Batch, alone: bool) -> None:
+        """We killed it, as it did not answer or is to be replaced."""
+        suspect = batch.overdue or batch.exclusive
+        if alone and suspect and batch.stepwise:
             if batch.by_timeout:
                 self._lose(batch, "checker_timeout", f"scoring the row took longer than {batch.limit_s:g} s, and its worker was killed")
             else:
-                self._lose(batch, "deadline", "scoring the row took until the request's deadline, and its worker was killed")
-        self._again(batch.open, batch.stepwise, exclusive=batch.exclusive)
+                self._lose(batch, "lost_worker", "scoring the row kept its worker from answering, which was killed")
+        single = len(batch.open) == 1 and not batch.stepwise
+        self._again(batch.open, batch.stepwise or (alone and batch.exclusive), exclusive=suspect or single)
 
     def _after_death(self, batch: Batch, units: list[Unit]) -> None:
         if batch.stepwise and batch.at is not None:

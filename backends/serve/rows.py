@@ -35,6 +35,9 @@ class Scored:
     def flat(self) -> dict[str, float]:
         return self.logs.row(self.scores, self.index)
 
+    def statuses(self) -> tuple[tuple[str, str], ...]:
+        return tuple([(name, found[self.index].status.value) for name, found in self.scores.verdicts.items()])
+
     def components(self) -> dict[str, dict[str, Any]]:
         scores, index = self.scores, self.index
         weights = scores.weights_NK[index].tolist()
@@ -59,6 +62,9 @@ class Lost:
 
     def flat(self) -> dict[str, float]:
         return dict(self.info["flat"])
+
+    def statuses(self) -> tuple[tuple[str, str], ...]:
+        return tuple([(name, Status.ERROR.value) for name in self.info["components"]])
 
     def components(self) -> dict[str, dict[str, Any]]:
         verdict = Verdict.of(Status.ERROR, self.reason, self.detail)

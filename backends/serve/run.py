@@ -31,7 +31,11 @@ KEEP_ALIVE_S = 30
 BACKLOG = 4096
 
 
-def serve(settings: Settings, announce: Callable[[str], None] = print) -> int:
+def _say(line: str) -> None:
+    print(line, flush=True)  # a parent may read it through a pipe
+
+
+def serve(settings: Settings, announce: Callable[[str], None] = _say) -> int:
     """Serve until SIGTERM or SIGINT, then finish what is in flight; the exit code. `announce` gets one line, with the address, once ready.
 
     0: drained; 1: requests were cut, by a second signal or because the drain took too long. Raises LoadError if the reward cannot be

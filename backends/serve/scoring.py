@@ -6,11 +6,11 @@ compare siblings see the rows of their own request only. Nothing here talks to a
 
 from __future__ import annotations
 
+import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guerdon.backends.door import refuse_reads, require_outcome, score_safely
@@ -18,10 +18,12 @@ from guerdon.backends.openrlhf.answers import Answers
 from guerdon.backends.openrlhf.reward_file import LACKS
 from guerdon.backends.openrlhf.rows import column_names
 from guerdon.backends.serve.doors import Refused, Row, answer, error_body, read
-from guerdon.backends.serve.frames import LATE, SOME, STEP, Item, Work
+from guerdon.backends.serve.frames import LATE, SOME, STEP, Item, Marks, Work
 from guerdon.backends.serve.rows import Lost, late_rows, lost_info, scored_rows
 from guerdon.errors import ConfigError, MissingInput
 from guerdon.rewards.inputs import ALWAYS
+from guerdon.rewards.scores import lost_scores
+from guerdon.sandboxes.deadline import ROW_S
 from guerdon.types import Rollout, Status, Verdict
 
 if TYPE_CHECKING:
@@ -36,26 +38,16 @@ _REMOTE_LACKS = dict.fromkeys(_FIELDS, "send rollouts to /score, which carries i
     "group": "send the rollouts of a group to /score/batch in one request"
 }
 
-Reply = tuple[int, int, bytes]
-"""unit, HTTP status, body"""
+Reply = tuple[int, int, bytes, Marks]
+"""unit, HTTP status, body, what its rows are for metrics"""
 
 
 @dataclass
 class Counts:
-    """What happened to the rows of a batch, for metrics."""
+    """What happened in a batch: rows that were scored, and whether any was cut by a limit."""
 
     rows: int = 0
-    abstained: int = 0
     late: bool = False
-    statuses: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def add(self, scores: Scores, start: int, end: int) -> None:
-        """Count the rows from `start` to `end`."""
-        self.rows += end - start
-        self.abstained += end - start - int(scores.valid_N[start:end].sum())
-        for name, verdicts in scores.verdicts.items():
-            for verdict in verdicts[start:end]:
-                self.statuses[name, verdict.status.value] += 1
 
 
 def info_of(reward: Term) -> dict[str, Any]:
@@ -91,6 +83,8 @@ def _refused(reward: Term) -> dict[str, str]:
     return refused
 
 
+log = logging.getLogger("guerdon.serve")
+
 Units = Sequence[tuple[Item, Sequence[Rollout | str]]]
 
 
@@ -103,14 +97,18 @@ class Scorer:
         self._needs = sorted(reward.reads - ALWAYS)
         self._names = frozenset(info["names"])
         self._logs = Answers(reward)
+        self._marks: dict[Any, Any] = {}
 
     def run(self, work: Work) -> Counts:
         """Answer every request of a batch."""
-        counts = Counts()
-        if work.stepwise:
-            self._step_by_step(work, counts)
-        else:
-            self._together(work, counts)
+        counts, token = Counts(), ROW_S.set(work.row_s)
+        try:
+            if work.stepwise:
+                self._step_by_step(work, counts)
+            else:
+                self._together(work, counts)
+        finally:
+            ROW_S.reset(token)
         return counts
 
     def _read(self, item: Item) -> list[Rollout | str]:
@@ -133,6 +131,17 @@ class Scorer:
         columns = name.split("|")
         return any(not isinstance(r, str) and r.column(column) is not None for column in columns for r in rollouts)
 
+    def _score(self, rollouts: Sequence[Rollout], limit_s: float, fatal: tuple[type[Exception], ...] = ()) -> Scores:
+        try:
+            return score_safely(self._reward, rollouts, limit_s, fatal=fatal, check=False)
+        except Exception:
+            raise
+        except BaseException as error:  # a KeyboardInterrupt can only be the reward's own here
+            if fatal:
+                raise RuntimeError(f"{type(error).__name__}: {error}") from error
+            log.error("reward %r: %d rows could not be scored: %r", self._reward.name, len(rollouts), error)
+            return lost_scores(self._reward, rollouts, RuntimeError(f"{type(error).__name__}: {error}"))
+
     # -- all rows at once
 
     def _together(self, work: Work, counts: Counts) -> None:
@@ -142,7 +151,7 @@ class Scorer:
             try:
                 units.append((item, self._read(item)))
             except Refused as refused:
-                replies.append((item.unit, refused.status, error_body(refused.detail)))
+                replies.append((item.unit, refused.status, error_body(refused.detail), ()))
         for part, scores in self._calls(units, work.limit_s):
             replies += self._replies(part, scores, work, counts)
         self._send((SOME, work.number, replies))
@@ -152,12 +161,12 @@ class Scorer:
         if len(units) > 1 and not self._grouped:
             scores = None
             with suppress(Exception):  # what it was is said when the request that did it is scored alone
-                scores = score_safely(self._reward, _rollouts(units), limit_s, fatal=(Exception,), check=False)
+                scores = self._score(_rollouts(units), limit_s, fatal=(Exception,))
             if scores is not None:
                 yield units, scores
                 return
         for unit in units:
-            yield [unit], score_safely(self._reward, _rollouts([unit]), limit_s, check=False)
+            yield [unit], self._score(_rollouts([unit]), limit_s)
 
     def _replies(self, units: Units, scores: Scores, work: Work, counts: Counts) -> Iterator[Reply]:
         late = late_rows(scores)
@@ -168,11 +177,11 @@ class Scorer:
         for item, found in units:
             end = start + sum(isinstance(row, Rollout) for row in found)
             if late.isdisjoint(range(start, end)):
-                counts.add(scores, start, end)
+                counts.rows += end - start
                 yield self._reply(item, found, iter(rows[start:end]))
             else:
                 counts.late = True
-                yield item.unit, LATE, b""
+                yield item.unit, LATE, b"", ()
             start = end
 
     # -- row by row
@@ -185,7 +194,7 @@ class Scorer:
             try:
                 found = self._read(item)
             except Refused as refused:
-                reply = item.unit, refused.status, error_body(refused.detail)
+                reply: Reply = item.unit, refused.status, error_body(refused.detail), ()
             else:
                 reply = self._reply(item, found, self._steps(work, item, found, counts, end))
             self._send((SOME, work.number, [reply]))
@@ -205,10 +214,10 @@ class Scorer:
         limit = min(work.limit_s, end - time.monotonic())
         if limit < 0.001:
             return [Lost(self._info, "deadline", "the request's deadline passed before this row's turn")] * len(rollouts)
-        scores = score_safely(self._reward, rollouts, limit, check=False)
+        scores = self._score(rollouts, limit)
         if late := late_rows(scores):
             self._blame(scores, late, work, counts)
-        counts.add(scores, 0, len(scores))
+        counts.rows += len(scores)
         return scored_rows(scores, self._logs)
 
     @staticmethod
@@ -228,7 +237,9 @@ class Scorer:
         """The answer to a request; `rows` gives the next of its rollouts."""
         whole: list[Row] = [Lost(self._info, "bad_column", row) if isinstance(row, str) else next(rows) for row in found]
         ids = [None if isinstance(row, str) else row.id for row in found]
-        return item.unit, 200, answer(item.door, whole, ids, self._fill)
+        marks = [(row.total is None, row.statuses()) for row in whole]
+        kept = self._marks.setdefault  # equal ones are one object: pickled once a batch
+        return item.unit, 200, answer(item.door, whole, ids, self._fill), tuple([kept(mark, mark) for mark in marks])
 
 
 def _rollouts(units: Units) -> list[Rollout]:

@@ -58,8 +58,8 @@ class Settings:
                 raise ConfigError(f"{name}: expected a finite number of at least 0.001, got {value!r}")
         if not 0 <= self.batch_wait_ms <= 1000:
             raise ConfigError(f"batch_wait_ms: expected 0 to 1000, got {self.batch_wait_ms!r}")
-        if self.fill is not None and not math.isfinite(self.fill):
-            raise ConfigError(f"fill: expected a finite number or None, got {self.fill!r}")
+        if self.fill is not None and not abs(self.fill) <= 1e18:  # OpenRLHF squares rewards in float32
+            raise ConfigError(f"fill: expected a finite number within 1e18 or None, got {self.fill!r}")
         if self.log_level not in _LEVELS:
             raise ConfigError(f"log_level: expected one of {', '.join(_LEVELS)}, got {self.log_level!r}")
         self._check_token()

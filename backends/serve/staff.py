@@ -37,6 +37,7 @@ class Worker(Process):
         self.doomed = False
         """We killed it, or will: its batches are not to blame."""
         self.ping: asyncio.TimerHandle | None = None  # set while it is asked whether it is alive
+        self.asked = 0.0
         self.up = False
 
 
@@ -64,20 +65,26 @@ class Staff:
 
     async def open(self) -> None:
         """Start all and wait for them. Raises LoadError if one cannot load the reward."""
-        started = [await self._launch() for _ in range(self.size)]
-        await self._wait(started)
+        await self._start(self.size)
 
     async def reload(self) -> None:
         """Load the reward anew in fresh workers; when all have it, retire the others. LoadError: nothing has changed."""
         old = set(self.workers)
-        fresh = [await self._launch() for _ in range(self.size)]
-        await self._wait(fresh)
+        try:
+            await self._start(self.size)
+        except GuerdonError:
+            self._replace(0)  # those that ended meanwhile
+            raise
         for worker in old:
             worker.retiring = worker.doomed = True
             self.end_if_idle(worker)
 
-    async def _wait(self, started: list[Worker]) -> None:
+    async def _start(self, number: int) -> Worker:
+        """Start some and wait until all have loaded the reward; the last of them. Raises LoadError, and then none are left."""
+        started: list[Worker] = []
         try:
+            for _ in range(number):
+                started.append(await self._launch())
             async with asyncio.timeout(START_S):
                 infos = [await worker.ready for worker in started]
         except (TimeoutError, GuerdonError) as error:
@@ -88,13 +95,20 @@ class Staff:
         self.info = infos[-1]
         for worker in started:
             worker.up = not worker.ended
+        if not all(worker.up for worker in started):
+            self._replace(1)
         self._on_ready()
+        return started[-1]
 
     async def _launch(self) -> Worker:
         worker = Worker(self._on_message, self._ended)
-        self.workers.add(worker)
         options = {"reward": self._settings.reward, "fill": self._settings.fill, "log_level": self._settings.log_level}
-        await worker.start(options, _environment(self.size * self._settings.processes))
+        self.workers.add(worker)
+        try:
+            await worker.start(options, _environment(self.size * self._settings.processes))
+        except OSError as error:
+            self.workers.discard(worker)
+            raise LoadError(f"cannot start a worker: {error}") from error
         return worker
 
     def retire(self, worker: Worker, why: str) -> None:
@@ -102,7 +116,7 @@ class Staff:
         if not worker.retiring:
             log.warning("worker %d is replaced: %s", worker.pid, why)
             worker.retiring = worker.doomed = True
-            self._replace()
+            self._replace(1)
             self.end_if_idle(worker)
 
     def end_if_idle(self, worker: Worker) -> None:
@@ -117,29 +131,31 @@ class Staff:
         was_up, worker.up = worker.up, False
         if not worker.retiring and not self._closed and was_up:
             log.warning("worker %d %s", worker.pid, "was killed: it did not answer" if worker.doomed else "died")
-            self._replace()
+            self._replace(1)
         self._on_gone(worker)
 
-    def _replace(self) -> None:
-        self.restarts += 1
+    def _replace(self, lost: int) -> None:
+        """Hire for those that were lost, and whoever else is missing."""
+        self.restarts += lost
         task = asyncio.ensure_future(self._hire())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _hire(self) -> None:
-        """Start one more, trying until it loads the reward."""
-        while not self._closed:
-            worker = await self._launch()
+        """Start workers until there are as many as there should be and all have loaded the reward."""
+        while not self._closed and sum(not worker.retiring for worker in self.workers) < self.size:
+            served = self.info
             try:
-                await self._wait([worker])
+                worker = await self._start(1)
             except GuerdonError as error:
                 self._failures += 1
                 pause = min(BACKOFF_S * 2**self._failures, LONGEST_BACKOFF_S)
                 log.error("%s; trying again in %.1f s", error, pause)
                 await asyncio.sleep(pause)
-            else:
-                self._failures = 0
-                return
+                continue
+            self._failures = 0
+            if served is not None and served["fingerprint"] != (self.info or {})["fingerprint"]:
+                log.error("worker %d loaded another reward than the others: its file has changed. POST /reload gives it to all", worker.pid)
 
     @property
     def up(self) -> int:

@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 import weakref
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
@@ -86,7 +87,7 @@ class Desk:
             start, counts = time.perf_counter(), Counts()
             try:
                 counts = context.run(self._scorer.run, work)
-            except Exception:  # not foreseen: the front answers what has no answer yet
+            except BaseException:  # not foreseen: the front answers what has no answer yet
                 log.exception("a batch broke")
             del context, mark
             with self._lock:
@@ -113,6 +114,7 @@ def main() -> None:
     follow_parent(signal.SIGKILL)
     os.dup2(2, 1)  # what rewards print
     logging.basicConfig(level=options["log_level"].upper(), format="guerdon: worker %(process)d: %(levelname)s: %(message)s", force=True)
+    warnings.showwarning = lambda message, *_, **__: log.warning("%s", message)
     try:
         reward = _load(options["reward"])
         info = info_of(reward)

@@ -39,6 +39,8 @@ def obey(rollout):
         if not os.path.exists(value):
             open(value, "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
+    elif word == "interrupt":
+        raise KeyboardInterrupt
     elif word == "raise":
         raise RuntimeError("told to")
     elif word == "nan":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ def sizes(rollouts: list[Rollout]) -> list[float]:
 def obey(rollout: Rollout) -> float:
     if rollout.completion == "slow":
         time.sleep(1.5)
+    if rollout.completion == "interrupt":
+        raise KeyboardInterrupt
     if rollout.completion == "fatal":
         raise LoadError("of the whole call, not of a row")
     return 1.0
@@ -40,14 +43,20 @@ def run(
     final: bool = False,
     left_s: float = 60.0,
     lost: Any = None,
+    row_s: float | None = None,
 ) -> Any:
     """Replies by request, the frames, the counts."""
     frames: list[Any] = []
     scorer = Scorer(reward, fill, info_of(reward), frames.append)
     items = tuple(Item(i, door, json.dumps(data).encode(), (lost or {}).get(i, {})) for i, (door, data) in enumerate(requests))
-    counts = scorer.run(Work(0, items, step_s or limit_s, left_s, step_s is not None, final, by_timeout=True))
-    replies = {unit: (status, json.loads(body or b"null")) for frame in frames if frame[0] == SOME for unit, status, body in frame[2]}
-    return replies, frames, counts
+    counts = scorer.run(Work(0, items, step_s or limit_s, left_s, step_s is not None, final, True, row_s))
+    said = [reply for frame in frames if frame[0] == SOME for reply in frame[2]]
+    return {unit: (status, json.loads(body or b"null")) for unit, status, body, _ in said}, frames, counts
+
+
+def marks(frames: list[Any]) -> Counter[Any]:
+    """What the answers say of their rows: whether they abstain, and the statuses."""
+    return Counter(mark for frame in frames if frame[0] == SOME for *_, found in frame[2] for mark in found)
 
 
 def batch(*completions: str, **more: Any) -> tuple[Door, Any]:
@@ -164,11 +173,43 @@ def test_a_single_row_that_overruns_is_not_tried_again() -> None:
     assert replies[0][1]["components"]["obey"]["reason"] == "checker_timeout"
 
 
-def test_counts_are_of_rows_and_verdicts() -> None:
-    *_, counts = run(R.math_equal(), batch("\\boxed{4}", "no idea", answer="4"), batch("x", answer=""))
+def test_answers_say_what_their_rows_are_for_the_metrics() -> None:
+    _, frames, counts = run(R.math_equal(), batch("\\boxed{4}", "no idea", answer="4"), batch("x", answer=""))
     assert isinstance(counts, Counts)
     assert counts.rows == 3
-    assert counts.statuses["math_equal", "correct"] == counts.statuses["math_equal", "no_answer"] == 1
+    expected = {(False, "correct"): 1, (False, "no_answer"): 1, (True, "bad_reference"): 1}
+    assert marks(frames) == {(abstains, (("math_equal", status),)): n for (abstains, status), n in expected.items()}
+
+
+def test_rows_that_cannot_be_read_or_were_lost_are_told_too() -> None:
+    lost = {0: {0: ("lost_worker", "gone")}}
+    _, frames, _ = run(REWARD, batch("a", "b"), ("get_reward", {"query": [5, "p b"], "prompts": ["p ", "p "]}), step_s=5.0, lost=lost)
+    assert marks(frames) == {(True, (("obey", "error"),)): 2, (False, (("obey", "correct"),)): 2}
+
+
+def test_a_row_given_back_is_not_told_until_it_is_answered() -> None:
+    _, frames, _ = run(REWARD, batch("a"), ("score", {"completion": "slow"}), limit_s=0.3)
+    assert sum(marks(frames).values()) == 1
+
+
+@pytest.mark.parametrize("step_s", [None, 5.0])
+def test_an_interrupt_of_the_rewards_own_is_an_error_of_its_request(step_s: float | None) -> None:
+    replies, *_ = run(REWARD, batch("a", "b"), batch("interrupt"), step_s=step_s)
+    assert (rewards(replies[0]), rewards(replies[1])) == ([1.0, 1.0], [None])
+    assert "KeyboardInterrupt" in replies[1][1]["results"][0]["components"]["obey"]["detail"]
+
+
+SLOW_SUM = "\\boxed{\\int_0^1 \\sin(x^{x^x}) dx}"
+
+
+def test_a_check_in_a_process_of_its_own_keeps_to_the_row_limit_and_is_not_tried_again() -> None:
+    ready = R.math_equal()
+    ready.score([Rollout(SLOW_SUM, answer="\\int_0^1 2x dx")], deadline_s=30.0)  # sympy is imported
+    start = time.monotonic()
+    replies, _, counts = run(ready, batch(SLOW_SUM, "\\boxed{4}", answer="\\int_0^1 \\cos(x^{x^x}) dx"), limit_s=4.0, row_s=0.2)
+    assert time.monotonic() - start < 3.5
+    slow = replies[0][1]["results"][0]["components"]["math_equal"]
+    assert (slow["status"], slow["reason"], counts.late) == ("error", "checker_timeout", False)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\x00", "\u202e" * 50, "\\boxed{" * 2000, "9" * 100_000])

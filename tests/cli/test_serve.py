@@ -18,6 +18,8 @@ pytest.importorskip("fastapi")
         (["--on-abstain", "drop"], "null or fill:NUMBER"),
         (["--on-abstain", "fill:x"], "null or fill:NUMBER"),
         (["--on-abstain", "fill:nan"], "finite"),
+        (["--on-abstain", "fill:1e300"], "1e18"),
+        (["--token", ""], "empty"),
         (["--token-file", "/nowhere/token"], "/nowhere/token"),
         (["--port", "70000"], "65535"),
         (["--workers", "0"], "--workers"),

@@ -65,7 +65,9 @@ def serve(
 
 def _token(token: str | None, path: str | None) -> str | None:
     if path is None:
-        return token or None
+        if token == "":
+            raise ConfigError("--token: it is empty; name one, or leave the option out to serve without")
+        return token
     try:
         text = Path(path).read_text("utf-8").strip()
     except UnicodeDecodeError:
