@@ -27,20 +27,36 @@ WINDOW = 1024
 FEW = 128
 """A share is of at least so many rows: below, one bad reference in a test would be an alarm."""
 
+DETAIL = 120
+"""Characters of a verdict's detail that a message shows."""
+
+
+_Row = tuple[str, str]
+"""What broke a row (the component, the status and the reason) and the verdict's detail; or two empty texts."""
+
 
 class _Window:
-    """What broke the last rows, or the empty text. Counted as they come and go: doors that score single rows ask after each."""
+    """What broke the last rows. Counted as they come and go: doors that score single rows ask after each."""
 
     def __init__(self) -> None:
-        self.rows: deque[str] = deque()
+        self.rows: deque[_Row] = deque()
         self.count = 0
 
-    def extend(self, rows: list[str]) -> None:
+    def extend(self, rows: list[_Row]) -> None:
         for row in rows[-WINDOW:]:
             self.rows.append(row)
-            self.count += row != ""
+            self.count += row[0] != ""
             if len(self.rows) > WINDOW:
-                self.count -= self.rows.popleft() != ""
+                self.count -= self.rows.popleft()[0] != ""
+
+    def most_frequent(self) -> str:
+        """The three most frequent reasons, each with how often and the first detail: `math_equal error deadline (32, e.g. ...)`."""
+        counts = Counter(reason for reason, _ in self.rows if reason)
+        found = []
+        for reason, n in counts.most_common(3):
+            detail = next((detail for known, detail in self.rows if known == reason and detail), "")
+            found.append(f"{reason} ({n}, e.g. {detail})" if detail else f"{reason} ({n})")
+        return ", ".join(found)
 
 
 _rows: dict[Hashable, _Window] = {}
@@ -86,26 +102,25 @@ def watch(reward: Term, scores: Scores, warn_broken: float, max_broken: float) -
         elif count <= warn_broken * rows:
             _warned.discard(key)
         alarmed = first_warning or count > max_broken * rows
-        reasons = Counter(reason for reason in window.rows if reason).most_common(3) if alarmed else []
+        what = window.most_frequent() if alarmed else ""
     if count > max_broken * rows:
-        raise BrokenRewardError(_message(reward, count, seen, reasons) + "; fix it, or pass max_broken=1.0 to go on")
+        raise BrokenRewardError(_message(reward, count, seen, what) + "; fix it, or pass max_broken=1.0 to go on")
     if first_warning:
-        warnings.warn(_message(reward, count, seen, reasons), RuntimeWarning, stacklevel=4)
+        warnings.warn(_message(reward, count, seen, what), RuntimeWarning, stacklevel=4)
     return scores
 
 
-def _broken_rows(scores: Scores) -> list[str]:
-    """For each row the component and reason that broke it, or the empty text."""
-    out = [""] * len(scores)
+def _broken_rows(scores: Scores) -> list[_Row]:
+    """For each row what broke it, if anything did."""
+    out = [("", "")] * len(scores)
     for k, name in enumerate(scores.names):
         for i, verdict in enumerate(scores.verdicts[name]):
-            if verdict.status.is_broken and scores.weights_NK[i, k] != 0 and not out[i]:
-                out[i] = f"{name} {verdict.status} {verdict.reason}"
+            if verdict.status.is_broken and scores.weights_NK[i, k] != 0 and not out[i][0]:
+                out[i] = (f"{name} {verdict.status} {verdict.reason}", " ".join(verdict.detail[: 4 * DETAIL].split())[:DETAIL])
     return out
 
 
-def _message(reward: Term, count: int, seen: int, reasons: list[tuple[str, int]]) -> str:
-    what = ", ".join(f"{reason} ({n})" for reason, n in reasons)
+def _message(reward: Term, count: int, seen: int, what: str) -> str:
     return f"reward {reward.name!r}: {count} of the last {seen} rows could not be scored: {what}"
 
 

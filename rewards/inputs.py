@@ -42,11 +42,18 @@ def check_input(term: Term, name: str, rollouts: Sequence[Rollout]) -> None:
         if lost is not None:
             raise MissingInput(f"{term.name} reads {name!r}, which rollout {lost} of {len(rollouts)} lacks: {_OF_ROLLOUT[name]}")
     elif all(r.column(column) is None for column in name.split("|") for r in rollouts):
-        there = sorted({c for r in rollouts[:8] for c in (*r.columns, "answer") if r.column(c) is not None})
-        raise MissingInput(
-            f"{term.name} reads column {name.replace('|', ' or ')!r}, which none of the {len(rollouts)} rollouts has "
-            f"(they have {', '.join(there) or 'no data columns'}): name yours with column= or rename it"
-        )
+        raise MissingInput(f"{term.name} reads column {name.replace('|', ' or ')!r}{_lost(name, rollouts)}")
+
+
+def _lost(name: str, rollouts: Sequence[Rollout]) -> str:
+    """What became of a column that no rollout has a value in, and the fix. Whether an `answer` was given as None cannot be seen."""
+    empty = next((column for column in name.split("|") if any(column in r.columns for r in rollouts)), None)
+    if empty is not None:
+        return f", and column {empty!r} is empty on all {len(rollouts)} rows: fill it, or name another with column="
+    there = sorted({c for r in rollouts[:8] for c in (*r.columns, "answer") if r.column(c) is not None})
+    lack = "is absent or empty on all" if "answer" in name.split("|") else "is absent from all"
+    fix = "name yours with column= or rename it"
+    return f", which {lack} {len(rollouts)} rollouts (they have {', '.join(there) or 'no data columns'}): {fix}"
 
 
 def inputs_of(reads: Iterable[str]) -> frozenset[str]:

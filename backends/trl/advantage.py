@@ -11,10 +11,10 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 from guerdon.backends.door import PREFIX
-from guerdon.backends.trl.configs import check_inputs
+from guerdon.backends.trl.configs import validate_function
 from guerdon.backends.trl.distributed import on_all_ranks, rank_and_world, score_whole_groups
 from guerdon.backends.trl.metrics import log_scores
 from guerdon.backends.trl.rows import DEADLINE_S, Scoring, make_scoring
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from guerdon.backends.trl.findings import Finding
+    from guerdon.backends.trl.validate import Options
     from guerdon.rewards.scores import Scores
 
 __all__ = ["AdvantageFunction", "advantage_func"]
@@ -77,16 +79,13 @@ class AdvantageFunction:
         sizes = self.scoring.group_sizes
         return {**(grpo if self.trainer == "grpo" else rloo), **({"num_generations": sizes[0]} if sizes else {})}
 
-    def validate(self, args: Any, train_dataset: Any = None, eval_dataset: Any = None) -> Any:
+    def validate(self, args: Any, train_dataset: Any = None, eval_dataset: Any = None, **options: Unpack[Options]) -> tuple[Finding, ...]:
         """Check the trainer's arguments, and the data, against this function: see `guerdon.backends.trl.validate`.
 
+        `options` are those of `validate` there: `ignore`, `trainer_kwargs`, `num_processes`, `trainer`, `gpu`.
         Raises ConfigError where the trainer would change the advantages, or has another group size; MissingInput for lacking data.
         """
-        from guerdon.backends.trl.validate import validate
-
-        found = validate(args, funcs=self, train_dataset=train_dataset, trainer_kwargs={"eval_dataset": eval_dataset})
-        check_inputs(self.scoring, args, train_dataset)
-        return found
+        return validate_function(self, self.scoring, args, train_dataset, eval_dataset, **options)
 
     def __call__(
         self, /, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), completion_ids: Any = None, **arguments: Any

@@ -5,19 +5,18 @@ The traps that TRL's arguments hold by themselves are in `guerdon.backends.trl.v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from guerdon.errors import ConfigError
 
 if TYPE_CHECKING:
+    from guerdon.backends.trl.findings import Finding
     from guerdon.backends.trl.rows import Scoring
+    from guerdon.backends.trl.validate import Options
 
-__all__ = ["check_inputs", "sum_keywords"]
-
-LOOKED_AT = 64
-"""Rows of the data set that are looked at before training."""
+__all__ = ["sum_keywords", "validate_function"]
 
 
 def sum_keywords(weights: list[float], mixed: Sequence[str], aggregation: str, config: type | None) -> dict[str, Any]:
@@ -44,26 +43,21 @@ def sum_keywords(weights: list[float], mixed: Sequence[str], aggregation: str, c
     return {key: value for key, value in keywords.items() if key in known}
 
 
-def check_inputs(scoring: Scoring, args: Any, train_dataset: Any) -> None:
-    """What needs the reward itself: ConfigError where its group size is not the trainer's, MissingInput where some rows of the data, taken
-    all over it, lack what it reads on them, routes included."""
+def validate_function(
+    function: Any, scoring: Scoring, args: Any, train_dataset: Any, eval_dataset: Any, **options: Unpack[Options]
+) -> tuple[Finding, ...]:
+    """`guerdon.backends.trl.validate` of guerdon's function, or of a list of them, whose group size must be the trainer's, too."""
     from guerdon.backends.trl.settings import read_settings
+    from guerdon.backends.trl.validate import validate
 
-    size = read_settings(args)["num_generations"]
+    given = dict(options.get("trainer_kwargs") or {})
+    if eval_dataset is not None:
+        given["eval_dataset"] = eval_dataset
+    funcs = given.get("reward_funcs", function)  # all of the trainer's, where functions of the user's stand beside ours
+    options["trainer_kwargs"] = given
+    found = validate(args, funcs=funcs, train_dataset=train_dataset, **options)
+    size = read_settings(args, options.get("num_processes"), options.get("trainer"))["num_generations"]
     if scoring.group_sizes and size is not None and size not in scoring.group_sizes:
         own = scoring.group_sizes[0]
         raise ConfigError(f"TRL: num_generations is {size} in the trainer's arguments, {own} in guerdon's function: make them equal")
-    if hasattr(train_dataset, "__getitem__") and hasattr(train_dataset, "__len__") and not isinstance(train_dataset, Mapping):
-        n, taken = len(train_dataset), min(len(train_dataset), LOOKED_AT)
-        _dry_run(scoring, [train_dataset[i * (n - 1) // max(1, taken - 1)] for i in range(taken)])
-
-
-def _dry_run(scoring: Scoring, rows: list[Any]) -> None:
-    """Read the rows as a call of TRL would, with empty completions: routes, chats and groups as they are in the data."""
-    if not rows or "prompt" not in rows[0]:
-        return
-    chat = not isinstance(rows[0]["prompt"], str)
-    completions = [[{"role": "assistant", "content": ""}] if chat else ""] * len(rows)
-    arguments = {name: [row.get(name) for row in rows] for name in rows[0]}
-    ids = [[min(scoring.eos_token_ids, default=0)]] * len(rows)
-    scoring.reward.check_inputs(scoring.rollouts(completions, [row["prompt"] for row in rows], ids, arguments))
+    return found

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from guerdon.backends.trl.rows import Scoring
 from guerdon.backends.trl.settings import Kind, Settings
 
 __all__ = ["Case", "Check", "Finding", "Severity", "Trap", "trap"]
 
 Severity = Literal["error", "warning", "note"]
+
+LOOKED_AT = 64
+"""Rows of the data set that are looked at before training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Case:
 
     settings: Settings
     funcs: Any = None
+    dataset: Any = None
     columns: frozenset[str] | None = None
     eval_columns: frozenset[str] | None = None
     trainer: Mapping[str, Any] = field(default_factory=dict)
@@ -60,6 +65,26 @@ class Case:
         return frozenset(found)
 
     @cached_property
+    def scorings(self) -> list[Scoring]:
+        """How guerdon's functions score: one for each reward."""
+        found: list[Scoring] = []
+        for each in (self.funcs, *self.functions):
+            scoring = getattr(getattr(each, "settings", each), "scoring", None)
+            if isinstance(scoring, Scoring) and all(scoring is not known for known in found):
+                found.append(scoring)
+        return found
+
+    @cached_property
+    def sample(self) -> list[tuple[int, Mapping[str, Any]]]:
+        """Some rows from all over the data set, each with its number; empty where it is streamed, or several by name."""
+        data = self.dataset
+        if not self.scorings or isinstance(data, Mapping) or not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
+            return []
+        n, taken = len(data), min(len(data), LOOKED_AT)
+        places = [i * (n - 1) // max(1, taken - 1) for i in range(taken)]
+        return [(place, row) for place in places if isinstance(row := data[place], Mapping)]
+
+    @cached_property
     def finished(self) -> list[Any]:
         """The functions that return finished advantages instead of rewards, as those say that have `returns_advantages = True`."""
         return [f for f in self.functions if getattr(f, "returns_advantages", False) is True]
@@ -77,7 +102,7 @@ class Case:
         return list(given) if isinstance(given, list | tuple) else None
 
 
-Check = Callable[[Case], Iterator[str]]
+Check = Callable[[Case], Iterator["str | Finding"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +118,11 @@ class Trap:
     def find(self, case: Case) -> list[Finding]:
         if case.settings.kind not in self.kinds:
             return []
-        return [Finding(self.code, self.severity, message) for message in self.check(case)]
+        return [found if isinstance(found, Finding) else Finding(self.code, self.severity, found) for found in self.check(case)]
 
 
 def trap(code: str, severity: Severity, bites: str, kinds: tuple[Kind, ...] = ("grpo", "gmpo", "rloo")) -> Callable[[Check], Trap]:
-    """Makes a Trap of a check, which yields one message for each time it bites."""
+    """Makes a Trap of a check, which yields one message for each time it bites, or a Finding where that is less severe."""
     return lambda check: Trap(code, severity, bites, check, kinds)
 
 

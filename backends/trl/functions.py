@@ -15,10 +15,10 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from guerdon.abstention import OnAbstain
-from guerdon.backends.trl.configs import check_inputs, sum_keywords
+from guerdon.backends.trl.configs import sum_keywords, validate_function
 from guerdon.backends.trl.distributed import rank_and_world, score_whole_groups
 from guerdon.backends.trl.memo import Memo, shared
 from guerdon.backends.trl.metrics import log_scores
@@ -28,6 +28,8 @@ from guerdon.rewards.components import Component
 from guerdon.rewards.term import Term
 
 if TYPE_CHECKING:
+    from guerdon.backends.trl.findings import Finding
+    from guerdon.backends.trl.validate import Options
     from guerdon.rewards.scores import Scores
 
 __all__ = ["AsyncRewardFunction", "RewardFuncs", "RewardFunction", "Settings", "component_values", "reward_funcs"]
@@ -215,16 +217,13 @@ class RewardFuncs(list[Any]):
         mixed = [c.name for c in self.settings.scoring.components if config_weight(c) is None]
         return sum_keywords(self.weights, mixed, aggregation, config)
 
-    def validate(self, args: Any, train_dataset: Any = None, eval_dataset: Any = None) -> Any:
+    def validate(self, args: Any, train_dataset: Any = None, eval_dataset: Any = None, **options: Unpack[Options]) -> tuple[Finding, ...]:
         """Check the trainer's arguments, and the data, against this reward: see `guerdon.backends.trl.validate`.
 
+        `options` are those of `validate` there: `ignore`, `trainer_kwargs`, `num_processes`, `trainer`, `gpu`.
         Raises ConfigError or MissingInput with the fix for what cannot work.
         """
-        from guerdon.backends.trl.validate import validate
-
-        found = validate(args, funcs=self, train_dataset=train_dataset, trainer_kwargs={"eval_dataset": eval_dataset})
-        check_inputs(self.settings.scoring, args, train_dataset)
-        return found
+        return validate_function(self, self.settings.scoring, args, train_dataset, eval_dataset, **options)
 
 
 def _rebuilt(functions: list[Any], settings: Settings) -> RewardFuncs:

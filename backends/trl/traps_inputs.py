@@ -1,4 +1,4 @@
-"""The traps of what is passed beside the settings: reward functions, data set columns, and the trainer's own arguments."""
+"""The traps of what is passed beside the settings: reward functions, names of columns, and the trainer's own arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from guerdon.backends.trl.findings import Case, Trap, trap
 from guerdon.backends.trl.settings import Kind
 
-__all__ = ["INPUT_TRAPS"]
+__all__ = ["EVERY", "FIELDS", "INPUT_TRAPS", "TAKEN"]
 
 EVERY: tuple[Kind, ...] = ("grpo", "gmpo", "rloo", "other")
 
@@ -174,18 +174,6 @@ def no_prompt(case: Case) -> Iterator[str]:
         yield f"the data set has no column 'prompt' (it has {', '.join(sorted(case.columns))}): rename yours"
 
 
-@trap("missing-column", "error", "the reward raises MissingInput in the first step, after generation", EVERY)
-def missing_column(case: Case) -> Iterator[str]:
-    if case.trainer.get("rollout_func") is not None:  # it may add columns
-        return
-    for where, columns in (("the data set", case.columns), ("eval_dataset", case.eval_columns)):
-        carried = (columns or frozenset()) - {*TAKEN, "prompt", "completion"}
-        for read in sorted(case.reads - FIELDS) if columns is not None else ():
-            if not carried & set(read.split("|")):
-                wanted, there = read.replace("|", " or "), ", ".join(sorted(carried)) or "none"
-                yield f"the reward reads column {wanted!r}, and {where} carries {there}: rename yours, or name it with column="
-
-
 @trap("columns-removed", "error", "every column but the prompt is dropped: a reward that reads one raises in the first step")
 def columns_removed(case: Case) -> Iterator[str]:
     needs = sorted(case.reads - FIELDS)
@@ -207,5 +195,5 @@ def _name(function: Any) -> str:
 INPUT_TRAPS: tuple[Trap, ...] = (
     trainer_argument, prompt_length, reference_in_memory, sync_with_adapter, functions_not_a_list, weights_length, weights_not_passed,
     weights_differ, same_name, gdpo_one_function, gdpo_by_row, finished_scaled, finished_beside_others, column_clash, column_hidden,
-    no_prompt, missing_column, columns_removed,
+    no_prompt, columns_removed,
 )  # fmt: skip

@@ -1,26 +1,38 @@
 """Does TRL do what these settings say? `validate` names every known trap of TRL 1.16 before the first step.
 
-It reads a configuration (or the arguments for one), the reward functions, the data set's column names and the trainer's arguments. It
-does not load TRL, start a model, read data rows or score anything. What it is silent about it does not promise.
+It reads a configuration (or the arguments for one), the reward functions, the trainer's arguments, the data set's column names and, for
+guerdon's functions, 64 of its rows. It does not load TRL, start a model or call a function or judge. What it is silent about it does not
+promise.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from guerdon.backends.trl.findings import Case, Finding, Trap, gpu_visible
 from guerdon.backends.trl.settings import Kind, read_settings
 from guerdon.backends.trl.traps import TRAPS as SETTING_TRAPS
 from guerdon.backends.trl.traps_batch import BATCH_TRAPS
 from guerdon.backends.trl.traps_inputs import INPUT_TRAPS
+from guerdon.backends.trl.traps_rows import ROW_TRAPS
 from guerdon.errors import ConfigError, MissingInput
 
-__all__ = ["TRAPS", "Finding", "Trap", "inspect", "validate"]
+__all__ = ["TRAPS", "Finding", "Options", "Trap", "inspect", "validate"]
 
-TRAPS: tuple[Trap, ...] = (*SETTING_TRAPS, *BATCH_TRAPS, *INPUT_TRAPS)
+TRAPS: tuple[Trap, ...] = (*SETTING_TRAPS, *BATCH_TRAPS, *INPUT_TRAPS, *ROW_TRAPS)
 """Everything that is looked for, in the order of the findings."""
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `validate` that a function's own `.validate(args, train_dataset, eval_dataset, ...)` takes."""
+
+    num_processes: int | None
+    trainer: Kind | None
+    trainer_kwargs: Mapping[str, Any] | None
+    gpu: bool | None
+    ignore: Iterable[str]
 
 
 def inspect(
@@ -42,6 +54,9 @@ def inspect(
     with `column_names`, a list of rows, or a mapping of columns. `num_processes` is that of the launch (default: the configuration's,
     or WORLD_SIZE), `gpu` says whether there is one (default: asked of torch if it is loaded).
 
+    Of a data set that has a length and rows by number, 64 from all over it are read for guerdon's functions: whether their columns hold
+    anything, and whether its own verifiers (not those of the user's) can use the references. That ends within 10 seconds.
+
     >>> import guerdon.backends.trl
     >>> config = {"loss_type": "grpo", "importance_sampling_level": "sequence", "num_generations": 4, "use_cpu": True}
     >>> [finding.code for finding in inspect(config)]
@@ -53,6 +68,7 @@ def inspect(
     case = Case(
         settings=read_settings(config, num_processes, trainer),
         funcs=funcs,
+        dataset=dataset,
         columns=_columns(dataset),
         eval_columns=_columns(given.get("eval_dataset")),
         trainer=given,

@@ -223,7 +223,8 @@ class Rollout:
             raise ConfigError(f"Rollout: completion must be text, got {got}; use Rollout.from_messages for chats")
         if not isinstance(self.prompt, str | tuple):
             raise ConfigError(
-                f"Rollout: prompt must be text or a tuple of Messages, got {type(self.prompt).__name__}; the makers take chats"
+                f"Rollout: prompt must be text or a tuple of Messages, got {type(self.prompt).__name__}; for a chat use "
+                "Rollout.from_messages([{'role': 'assistant', 'content': ...}], prompt=[...])"
             )
 
         try:

@@ -27,6 +27,9 @@ FUNCS = reward_funcs(REWARD)
 ROUTED = reward_funcs(R.by_column("kind", {"a": R.exact(), "b": 0.5 * R.exact()}))
 GOPO_FUNC = advantage_func(R.exact(), GOPO, num_generations=8)
 ROWS = [{"prompt": "2+2?", "answer": "4"}]
+MATH = reward_funcs(R.math_equal())
+PROSE = "He has 2 + 3 = 5.\n#### 5"
+"""A whole solution, as GSM8K has them: no reference of `math_equal`."""
 ROOMY = {"per_device_train_batch_size": 32, "num_iterations": 2, "loss_type": "grpo"}
 """Several prompts a step, off policy, a loss that was chosen: nothing to remark."""
 
@@ -46,6 +49,11 @@ class AsyncGRPOConfig(TrainingArguments):
 
 def own(completions: list[Any], **columns: Any) -> list[float]:
     return [0.0] * len(completions)
+
+
+def answers(*given: Any, times: int = 16) -> list[dict[str, Any]]:
+    """Rows with these answers, over and over."""
+    return [{"prompt": "2+3?", "answer": answer} for answer in given] * times
 
 
 def model(path: str = "") -> Any:
@@ -198,6 +206,9 @@ CASES: dict[str, list[tuple[tuple[Any, dict[str, Any]], tuple[Any, dict[str, Any
         ),
     ],
     "no-prompt": [((conf(), {"train_dataset": [{"question": "x"}]}), (conf(), {"train_dataset": ROWS}))],
+    "columns-removed": [
+        ((conf(**WEIGHTS, remove_unused_columns=True), {"funcs": FUNCS}), (conf(**WEIGHTS, remove_unused_columns=False), {"funcs": FUNCS}))
+    ],
     "missing-column": [
         (
             (conf(**WEIGHTS), {"funcs": FUNCS, "train_dataset": SimpleNamespace(column_names=["prompt", "solution"])}),
@@ -219,9 +230,14 @@ CASES: dict[str, list[tuple[tuple[Any, dict[str, Any]], tuple[Any, dict[str, Any
             (conf(**WEIGHTS), {"funcs": FUNCS, "train_dataset": {"prompt": ["x"]}}),
             (conf(**WEIGHTS), {"funcs": FUNCS, "trainer_kwargs": {"eval_dataset": {"easy": SimpleNamespace(column_names=["prompt"])}}}),
         ),
+        (
+            (conf(**WEIGHTS), {"funcs": FUNCS, "train_dataset": [{**ROWS[0], "answer": None}] * 3}),
+            (conf(**WEIGHTS), {"funcs": FUNCS, "train_dataset": [{**ROWS[0], "answer": None}] * 2 + ROWS}),
+        ),
     ],
-    "columns-removed": [
-        ((conf(**WEIGHTS, remove_unused_columns=True), {"funcs": FUNCS}), (conf(**WEIGHTS, remove_unused_columns=False), {"funcs": FUNCS}))
+    "bad-references": [
+        ((conf(), {"funcs": MATH, "train_dataset": answers(PROSE)}), (conf(), {"funcs": MATH, "train_dataset": answers("5")})),
+        ((conf(), {"funcs": [*MATH, own], "train_dataset": answers(PROSE)}), (conf(), {"funcs": [own], "train_dataset": answers(PROSE)})),
     ],
 }
 
@@ -417,3 +433,186 @@ def test_the_page_lists_every_trap_and_what_it_does() -> None:
         rows = re.findall(r"^\| `([\w-]+)` \| (.*) \|$", part, re.MULTILINE)
         assert rows == [(trap.code, trap.bites) for trap in TRAPS if trap.severity == severity.lower()]
     assert len(parts) == 3
+
+
+# -- references
+
+
+def found(reward: Any, rows: list[dict[str, Any]]) -> list[Finding]:
+    funcs = reward_funcs(reward)
+    kept = inspect(conf(**funcs.config_kwargs()), funcs=funcs, train_dataset=rows, gpu=True)
+    return [finding for finding in kept if finding.severity != "note"]
+
+
+def test_references_that_cannot_be_used_are_named_with_the_fix() -> None:
+    with pytest.raises(ConfigError, match=r"on 64 of the 64 rows.*row 0: .*pass only what follows ####.*guerdon audit answers") as raised:
+        MATH.validate(conf(**MATH.config_kwargs()), train_dataset=answers(PROSE, times=1000))
+    assert not isinstance(raised.value, MissingInput)
+    MATH.validate(conf(**MATH.config_kwargs()), train_dataset=answers(PROSE), ignore=["bad-references"])
+
+
+BAD: dict[str, tuple[Any, Any, Any]] = {
+    "math_equal": (R.math_equal(), PROSE, "5"),
+    "choice": (R.choice(), "forty", "B"),
+    "exact": (R.exact(), ["5"], "5"),
+    "json_schema": (R.json_schema(), "{oops", {"type": "object", "pattern": "(a+)+$"}),
+    "instructions": (
+        R.instructions(),
+        {"instruction_id_list": ["no:such"]},
+        {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+    ),
+    "code_tests": (R.code_tests(column="answer"), {"inputs": ["1"], "outputs": []}, {"inputs": ["1"], "outputs": ["1"]}),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_each_verifier_of_guerdons_judges_its_references(name: str) -> None:
+    reward, bad, good = BAD[name]
+    (finding,) = found(reward, answers(bad))
+    assert (finding.code, finding.severity) == ("bad-references", "error")
+    assert name in finding.message
+    assert found(reward, answers(good)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "severity"),
+    [
+        (answers(PROSE, times=1), "error"),
+        (answers(PROSE, "5", "6"), "warning"),
+        (answers(PROSE, *"123456789"), None),
+        (answers(PROSE, "5", times=1), None),  # of two rows a half says nothing
+    ],
+)
+def test_the_share_of_bad_references_decides(rows: list[dict[str, Any]], severity: str | None) -> None:
+    assert [finding.severity for finding in found(R.math_equal() + R.think_format(), rows)] == [severity] * (severity is not None)
+
+
+@pytest.mark.parametrize(
+    ("reward", "severity"),
+    [
+        (R.gate(R.math_equal(), on=R.think_format()), "error"),
+        (R.think_format() + 0.0 * R.math_equal(), "warning"),
+        (R.think_format() + R.optional(R.math_equal()), "warning"),
+        (R.any_of(R.exact(), R.math_equal()), "warning"),
+    ],
+)
+def test_it_is_an_error_only_where_rows_are_lost_by_it(reward: Any, severity: str) -> None:
+    assert [finding.severity for finding in found(reward, answers(PROSE))] == [severity]
+    if severity == "warning":
+        assert found(reward, answers(PROSE, "5")) == []
+
+
+def test_references_are_judged_on_the_rows_of_their_route() -> None:
+    routed = R.by_column("kind", {"a": R.math_equal(), "b": R.exact()})
+    a, b = {"prompt": "p", "answer": "5", "kind": "a"}, {"prompt": "p", "answer": PROSE, "kind": "b"}
+    assert found(routed, [a, b] * 16) == []
+    lost = {**a, "answer": PROSE}
+    (finding,) = found(routed, [b, lost] * 16)
+    assert finding.severity == "error"
+    assert "math_equal cannot use the reference, column 'answer', on 16 of the 16 rows looked at; the first is row 1:" in finding.message
+    assert [f.severity for f in found(routed, [b] * 30 + [lost] * 2)] == ["warning"]  # two rows are no reason to stop
+
+
+CALLED: list[Any] = []
+"""By what must not be: an exception alone would be caught."""
+
+
+class Costly:
+    """A verifier of the user's, which must not be called before training."""
+
+    reads = frozenset({"answer"})
+
+    def judge(self, rollouts: Any) -> Any:
+        CALLED.append("called")
+        raise AssertionError
+
+
+class Jail:
+    """A sandbox that must not be started."""
+
+    def start(self) -> Any:
+        CALLED.append("started")
+        raise AssertionError
+
+
+def never(*arguments: Any) -> float:
+    CALLED.append(arguments)
+    return 0.0
+
+
+HUMAN_EVAL = {
+    "prompt": 'def add(a, b):\n    """Add."""\n',
+    "tests": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+    "entry_point": "add",
+    "answer": "5",
+}
+
+
+def test_nothing_of_the_users_is_called_and_no_program_is_run() -> None:
+    sandbox: Any = Jail()
+    verifier = R.verified(Costly())
+    reward = R.code_tests(sandbox=sandbox) + verifier + R.from_function(never) + R.math_equal()
+    assert found(reward, [HUMAN_EVAL] * 16) == []
+    assert CALLED == []
+
+
+def test_judging_references_leaves_no_trace_in_the_watch_over_broken_rows() -> None:
+    from guerdon.rewards import health
+
+    health.forget()
+    found(R.math_equal(), answers(PROSE))
+    assert not health._rows
+
+
+def test_chats_are_read_as_such() -> None:
+    chat = [{"prompt": [{"role": "user", "content": "2+3?"}], "answer": PROSE}] * 16
+    assert [finding.code for finding in found(R.math_equal(), chat)] == ["bad-references"]
+    assert found(R.math_equal(), [{**row, "answer": "5"} for row in chat]) == []
+
+
+# -- columns
+
+
+def test_a_column_of_another_name_is_to_be_told_to_the_term_that_reads_it() -> None:
+    (finding,) = found(R.math_equal(name="right") + R.think_format(), [{"prompt": "p", "solution": "5", "level": 3}])
+    assert "set column= of right, as in R.math_equal(column='solution')" in finding.message
+    (finding,) = found(R.scale_by_column(R.think_format(), "level"), ROWS)
+    assert "set column= of think_format" in finding.message
+    assert "R." not in finding.message
+
+
+def test_a_column_that_is_there_and_empty_is_called_empty() -> None:
+    with pytest.raises(MissingInput, match="column 'answer' is empty on all 64 rows"):
+        MATH.validate(conf(**MATH.config_kwargs()), answers(None, times=100))
+    (finding,) = found(R.exact(column="solution"), [{"prompt": "p", "solution": None}] * 9)
+    assert "column 'solution' is empty on all 9 rows" in finding.message
+
+
+# -- the functions' own
+
+
+def test_keywords_reach_validate_from_the_functions() -> None:
+    for function in (MATH, advantage_func(R.math_equal(), GOPO)):
+        settings = {**ROOMY, **function.config_kwargs()}
+        with pytest.raises(ConfigError, match="processing_class"):
+            function.validate(settings, ROWS, trainer_kwargs={"tokenizer": 1})
+        function.validate(settings, ROWS, trainer_kwargs={"tokenizer": 1}, ignore=["trainer-argument"])
+        with pytest.raises(ConfigError, match="use_cpu"):
+            function.validate(settings, ROWS, gpu=False)
+        with pytest.raises(ConfigError, match="rloo-grpo-setting"):
+            function.validate(settings, ROWS, trainer="rloo")
+        with pytest.raises(ConfigError, match="batch"):
+            function.validate({**settings, "generation_batch_size": 32}, ROWS, num_processes=3)
+        with pytest.raises(MissingInput, match="eval_dataset"):
+            function.validate(settings, ROWS, [{"prompt": "x"}])
+        with pytest.raises(MissingInput, match="eval_dataset"):
+            function.validate(settings, trainer_kwargs={"eval_dataset": [{"prompt": "x"}]})
+        with pytest.raises(TypeError, match="unknown"):
+            function.validate(settings, unknown=1)
+
+
+def test_functions_of_the_users_beside_ours_are_counted_where_the_trainer_is_given() -> None:
+    settings = conf(reward_weights=[1.0, 0.5])
+    with pytest.raises(ConfigError, match="2 entries for 1"):
+        MATH.validate(settings, ROWS)
+    MATH.validate(settings, ROWS, trainer_kwargs={"reward_funcs": [*MATH, own]})

@@ -103,7 +103,7 @@ def test_a_completion_must_be_text() -> None:
 
 
 def test_a_prompt_is_text_or_a_tuple() -> None:
-    with pytest.raises(ConfigError, match="makers take chats"):
+    with pytest.raises(ConfigError, match=r"got list; for a chat use Rollout\.from_messages\("):
         Rollout("4", prompt=[{"role": "user", "content": "2+2?"}])  # type: ignore[arg-type]
 
 

@@ -321,8 +321,16 @@ def test_a_configuration_error_inside_a_function_reaches_the_caller(deadline: fl
 def test_an_input_may_be_one_of_two_columns() -> None:
     reward = R.from_function(lambda r: 1.0, name="f", reads=("tests|cases",))
     assert reward([Rollout("x", columns={"cases": 1}), Rollout("y", columns={"tests": 1})]) == [1.0, 1.0]
-    with pytest.raises(MissingInput, match="tests or cases"):
+    with pytest.raises(MissingInput, match=r"tests or cases', which is absent from all 1 rollouts \(they have other\): name yours"):
         reward([Rollout("x", columns={"other": 1})])
+
+
+def test_a_column_that_is_there_is_called_empty_and_not_absent() -> None:
+    rows = [Rollout("x", columns={"cases": None, "other": 1})] * 3
+    with pytest.raises(MissingInput, match="column 'cases' is empty on all 3 rows: fill it"):
+        R.from_function(lambda r: 1.0, name="f", reads=("tests|cases",))(rows)
+    with pytest.raises(MissingInput, match=r"'answer', which is absent or empty on all 3 rollouts \(they have other\)"):
+        R.exact()(rows)
 
 
 @pytest.mark.parametrize("batch", [False, True])

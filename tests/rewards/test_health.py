@@ -6,9 +6,10 @@ import warnings
 
 import pytest
 
+import guerdon.rewards as R
 from guerdon import Rollout
 from guerdon.errors import BrokenRewardError, ConfigError
-from guerdon.rewards.health import FEW, WINDOW
+from guerdon.rewards.health import DETAIL, FEW, WINDOW, forget
 
 from .conftest import Shape, check
 
@@ -48,6 +49,28 @@ def test_more_than_a_fifth_warns_once() -> None:
 @pytest.mark.parametrize("code", ["U", "N", "-", "I"])
 def test_deliberate_abstention_and_wrong_answers_are_not_broken(code: str) -> None:
     assert len(REWARD.score(rows(2 * WINDOW, 0, code))) == 2 * WINDOW
+
+
+def test_the_message_shows_what_one_bad_reference_is() -> None:
+    math = R.math_equal()
+    prose = [Rollout("5", answer="He has 2 + 3 = 5.\n#### 5")] * FEW
+    with pytest.raises(BrokenRewardError, match=rf"malformed_reference \({FEW}, e\.g\. it is a whole solution.* follows ####\); fix it"):
+        math.score(prose)
+    forget()
+    with pytest.warns(RuntimeWarning, match="e\\.g\\. it is a whole solution"):
+        math.score(prose, max_broken=1.0)
+
+
+def test_a_detail_in_the_message_is_one_short_line() -> None:
+    def broken(rollout: Rollout) -> float:
+        raise ValueError("a\nb " * 10_000)
+
+    with pytest.raises(BrokenRewardError) as raised:
+        R.from_function(broken).score([Rollout("x")] * FEW)
+    message = str(raised.value)
+    assert "e.g. broken: ValueError: a b a b" in message
+    assert "\n" not in message
+    assert len(message) < DETAIL + 200
 
 
 def test_a_zero_weight_term_does_not_count() -> None:
