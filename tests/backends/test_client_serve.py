@@ -50,6 +50,7 @@ def test_the_server_gives_what_the_reward_gives_here(tmp_path: Path) -> None:
     assert there[-1].components["math_equal"].status is Status.BAD_REFERENCE
 
 
+@pytest.mark.slow
 def test_group_terms_see_their_group_and_no_other(tmp_path: Path) -> None:
     rollouts = [Rollout(f"c{i}", group=i % 5) for i in range(40)]
     with serving(reward_file(tmp_path, "grouped"), "--workers", "1", "--batch-wait-ms", "20") as server, ThreadPoolExecutor(4) as pool:
@@ -68,6 +69,7 @@ def test_rows_that_break_are_errors_and_harm_no_other(server: Server) -> None:
     assert all(score.abstained for score in scores[:4])
 
 
+@pytest.mark.slow
 def test_killed_workers_cost_no_row(server: Server) -> None:
     victim = server.worker_pids()[0]
     threading.Timer(0.3, os.kill, (victim, signal.SIGKILL)).start()
@@ -76,6 +78,7 @@ def test_killed_workers_cost_no_row(server: Server) -> None:
     assert victim not in server.worker_pids()
 
 
+@pytest.mark.slow
 def test_a_full_server_is_waited_for(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path), "--workers", "1", "--max-queue", "8", "--batch-size", "4") as server:
         scores = RewardClient(server.url, rows_per_request=4, attempts=1).score([Rollout("sleep:0.02", f"p{i}") for i in range(60)])
@@ -84,6 +87,7 @@ def test_a_full_server_is_waited_for(tmp_path: Path) -> None:
     assert refused > 0
 
 
+@pytest.mark.slow
 def test_large_requests_are_cut_to_what_the_server_takes(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path), "--workers", "1", "--max-body-mb", "0.05") as server:
         scores = RewardClient(server.url).score([*(Rollout("ok" + " " * 5000, f"p{i}") for i in range(40)), Rollout("x" * 60_000)])
@@ -91,6 +95,7 @@ def test_large_requests_are_cut_to_what_the_server_takes(tmp_path: Path) -> None
     assert "413" in scores[-1].components["obey"].detail
 
 
+@pytest.mark.slow
 def test_what_the_rollouts_lack_is_raised_and_named(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path, "counted"), "--workers", "1") as server:
         client = RewardClient(server.url)
@@ -100,6 +105,7 @@ def test_what_the_rollouts_lack_is_raised_and_named(tmp_path: Path) -> None:
         assert "num_tokens" in client.info()["reads"]
 
 
+@pytest.mark.slow
 def test_the_token_opens_the_door(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path), "--workers", "1", headers={"Authorization": "Bearer secret"}, GUERDON_TOKEN="secret") as server:
         with pytest.raises(ConfigError, match="GUERDON_TOKEN"):

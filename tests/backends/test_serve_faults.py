@@ -36,6 +36,7 @@ def asked(server: Server, completions: list[str]) -> Any:
     return parsed(answer.content)["results"]
 
 
+@pytest.mark.slow
 def test_poison_in_several_requests_at_once_harms_only_its_own_rows(server: Server) -> None:
     words = ["hold", "spin", "die", "raise", "sleep:5", "nan"]
     with ThreadPoolExecutor(len(words)) as pool:
@@ -53,12 +54,14 @@ def test_without_a_row_limit_what_holds_the_interpreter_harms_only_its_own_row(t
     assert found[0][1]["components"]["obey"]["reason"] == "lost_worker"
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_the_rewards_own_is_answered_at_once(server: Server) -> None:
     started = time.monotonic()
     assert server.score("interrupt")["components"]["obey"]["reason"] == "exception"
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.slow
 def test_metrics_count_each_row_that_is_answered_once_whatever_dies(server: Server) -> None:
     def rows(status: str = "") -> float:
         return server.metric(f'guerdon_rows_total{{component="obey",status="{status}' if status else 'guerdon_rows_total{component="obey"')
@@ -77,6 +80,7 @@ def distinct(server: Server, numbers: range) -> list[Any]:
         return [client.post("/score", json={"completion": "ok:" + "x" * n, "id": str(n)}).json() for n in numbers]
 
 
+@pytest.mark.slow
 def test_every_answer_belongs_to_its_request_while_workers_are_killed(server: Server) -> None:
     with ThreadPoolExecutor(16) as pool:
         futures = [pool.submit(distinct, server, range(k * 60, k * 60 + 60)) for k in range(16)]
@@ -97,6 +101,7 @@ def eventually(condition: Any, within_s: float = 30) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_reload_beside_a_lost_worker_leaves_as_many_workers_as_there_were(tmp_path: Path) -> None:
     def at_work() -> int:
         return len([pid for pid in server.worker_pids() if alive(pid)])
@@ -113,6 +118,7 @@ def test_a_reload_beside_a_lost_worker_leaves_as_many_workers_as_there_were(tmp_
             assert at_work() == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_finds_another_reward_in_the_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import guerdon.rewards as R\nreward = R.math_equal()\n")
     process = start(f"{tmp_path / 'mine.py'}:reward", "--workers", "1", errors=subprocess.PIPE)
@@ -127,6 +133,7 @@ def test_a_worker_that_finds_another_reward_in_the_file_says_so(tmp_path: Path) 
     assert "loaded another reward than the others" in process.communicate(timeout=30)[1]
 
 
+@pytest.mark.slow
 def test_what_is_printed_and_warned_by_a_reward_is_logged_below_error_and_the_address_is_flushed(tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text("import warnings\n" + REWARD + "\nwarnings.warn('mind the gap')\n")
     settings = {"reward": f"{tmp_path / 'loud.py'}:reward", "port": 0, "workers": 1, "log_level": "error"}
@@ -159,6 +166,7 @@ def resident_mb(server: Server) -> float:
     ],
     ids=["trailers", "one trailer", "an extension"],
 )
+@pytest.mark.slow
 def test_what_surrounds_a_body_is_bounded_too(server: Server, first: bytes, piece: bytes) -> None:
     before, sent = resident_mb(server), len(first)
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
@@ -173,6 +181,7 @@ def test_what_surrounds_a_body_is_bounded_too(server: Server, first: bytes, piec
     assert server.score("ok:1")["reward"] == 1.0
 
 
+@pytest.mark.slow
 def test_many_small_chunks_and_a_few_trailers_are_taken(server: Server) -> None:
     body = b'{"completion": "ok:%s"}' % (b"y" * 100_000)
     chunks = b"".join(b"1\r\n%s\r\n" % body[i : i + 1] for i in range(len(body)))
@@ -182,6 +191,7 @@ def test_many_small_chunks_and_a_few_trailers_are_taken(server: Server) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.slow
 def test_a_client_that_ends_its_side_is_answered_and_then_closed(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.settimeout(10)
@@ -194,6 +204,7 @@ def test_a_client_that_ends_its_side_is_answered_and_then_closed(server: Server)
     assert got.endswith(b"}")
 
 
+@pytest.mark.slow
 def test_what_is_not_http_is_told_so_as_json(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.settimeout(10)

@@ -39,6 +39,7 @@ def test_both_doors_give_the_same_reward(server: Server) -> None:
     assert server.client.post("/remote_rm", json={"prompt": "p", "response": "ok:1", "label": None}).json() == 1.0
 
 
+@pytest.mark.slow
 def test_a_row_that_overruns_is_an_error_and_its_neighbours_are_not(server: Server) -> None:
     answers = many(server, ["ok:1"] * 20 + ["sleep:2"] + ["ok:1"] * 20)
     assert [a.status_code for a in answers] == [200] * 41
@@ -48,6 +49,7 @@ def test_a_row_that_overruns_is_an_error_and_its_neighbours_are_not(server: Serv
 
 
 @pytest.mark.parametrize(("word", "reason"), [("spin", "checker_timeout"), ("hold", "checker_timeout"), ("die", "lost_worker")])
+@pytest.mark.slow
 def test_a_poison_row_is_an_error_and_the_rest_of_its_request_and_batch_is_scored(server: Server, word: str, reason: str) -> None:
     rollouts = [{"completion": "ok:1"}, {"completion": word}, {"completion": "ok:1"}]
     with ThreadPoolExecutor(1) as pool:
@@ -61,6 +63,7 @@ def test_a_poison_row_is_an_error_and_the_rest_of_its_request_and_batch_is_score
 
 
 @pytest.mark.parametrize("word", ["raise", "nan"])
+@pytest.mark.slow
 def test_what_breaks_is_counted_and_filled_at_openrlhfs_door_and_null_at_ours(server: Server, word: str) -> None:
     answer = parsed(server.client.post("/get_reward", json=body(word)).content)
     assert (answer["rewards"], answer["extra_logs"]["guerdon/rows/error"]) == ([0.0], [1.0])
@@ -89,10 +92,12 @@ def test_a_killed_worker_loses_no_request(server: Server) -> None:
     assert server.metric("guerdon_worker_restarts") >= len(killed)
 
 
+@pytest.mark.slow
 def test_a_request_that_kills_one_worker_is_tried_again(server: Server, tmp_path: Path) -> None:
     assert server.score(f"die_once:{tmp_path / 'mark'}")["reward"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_slow_row_lets_others_pass(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path), "--workers", "1", "--log-level", "error") as server, ThreadPoolExecutor(1) as pool:
         slow = pool.submit(server.score, "sleep:3")
@@ -104,6 +109,7 @@ def test_a_slow_row_lets_others_pass(tmp_path: Path) -> None:
         assert slow.result()["reward"] == 1.0
 
 
+@pytest.mark.slow
 def test_the_deadline_answers_what_is_not_done_and_frees_the_worker(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path), "--workers", "1", "--deadline", "1", "--log-level", "error") as server:
         for word in ("spin", "hold", "sleep:30"):
@@ -117,6 +123,7 @@ def test_the_deadline_answers_what_is_not_done_and_frees_the_worker(tmp_path: Pa
         assert server.metric('guerdon_rows_total{component="obey",status="error"}') >= 3
 
 
+@pytest.mark.slow
 def test_a_row_without_end_costs_its_own_request_only_itself(tmp_path: Path) -> None:
     rollouts = [{"completion": c} for c in ("ok:1", "sleep:30", "ok:1")]
     with (
@@ -140,6 +147,7 @@ def test_a_burning_thread_takes_its_worker_with_it(server: Server) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_what_is_in_flight(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path), "--workers", "1") as server, ThreadPoolExecutor(4) as pool:
         running = [pool.submit(server.score, "sleep:1.5") for _ in range(3)]
@@ -181,6 +189,7 @@ def test_workers_end_with_a_front_that_is_killed(tmp_path: Path) -> None:
         assert_gone(workers)
 
 
+@pytest.mark.slow
 def test_reload_takes_the_new_file_keeps_the_old_one_when_it_is_broken_and_waits_for_nobody(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path), "--workers", "1", "--log-level", "error") as server:
         assert server.score("version")["reward"] == 1.0
@@ -198,6 +207,7 @@ def test_reload_takes_the_new_file_keeps_the_old_one_when_it_is_broken_and_waits
             assert slow.result()["reward"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_full_queue_refuses_before_it_grows(tmp_path: Path) -> None:
     with serving(reward_file(tmp_path), "--workers", "1", "--max-queue", "20", "--batch-size", "4") as server:
         answers = many(server, ["sleep:0.3"] * 60)
@@ -270,6 +280,7 @@ HEAD = b"POST /score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         (HEAD + b"Content-Length: -5\r\n\r\n", b"", b"400"),
     ],
 )
+@pytest.mark.slow
 def test_a_client_that_trickles_or_floods_is_refused_and_closed(impatient: Server, start: bytes, piece: bytes, expected: bytes) -> None:
     with socket.create_connection(("127.0.0.1", impatient.port)) as connection:
         connection.settimeout(0.1)
@@ -292,6 +303,7 @@ def test_a_client_that_trickles_or_floods_is_refused_and_closed(impatient: Serve
     assert impatient.score("ok:1")["reward"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_body_too_large_is_refused_to_a_client_that_sends_all_of_it(impatient: Server) -> None:
     assert impatient.client.post("/score", content=b" " * 1_500_000, headers={"content-type": "application/json"}).status_code == 413
 
@@ -309,6 +321,7 @@ def test_a_body_too_large_is_refused_to_a_client_that_sends_all_of_it(impatient:
         ("other = 1", "no 'reward'"),
     ],
 )
+@pytest.mark.slow
 def test_a_reward_that_cannot_be_loaded_fails_the_command_in_one_line(tmp_path: Path, source: str, says: str) -> None:
     (tmp_path / "broken.py").write_text(source)
     for processes in ("1", "2") if "missing" in source else ("1",):
