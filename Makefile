@@ -22,7 +22,7 @@ demo: base  ## a tour of guerdon on recorded GSM8K rollouts; installs only what 
 	.venv/bin/guerdon demo
 
 test: dev  ## the tests and doctests, slow ones apart: make test ARGS='-k gate'
-	$(PY) -m pytest $(ARGS)
+	@$(if $(ARGS),$(PY) -m pytest $(ARGS),bash .ci/test.sh)
 
 check: dev  ## format, lint, types, import direction, documentation
 	$(PY) -m ruff format --check .

@@ -235,6 +235,7 @@ def test_too_large_in_chunks_is_refused_once_it_is(server: Server) -> None:
     check_clean(server)
 
 
+@pytest.mark.slow
 def test_an_endless_body_in_chunks_is_cut(server: Server) -> None:
     answer = talk(server, head(transfer_encoding="chunked"), *[b"1\r\n \r\n"] * 200, pause_s=0.1, patience_s=READ_S + 10)
     assert answer.status in (408, None)

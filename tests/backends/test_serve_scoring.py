@@ -202,6 +202,7 @@ def test_an_interrupt_of_the_rewards_own_is_an_error_of_its_request(step_s: floa
 SLOW_SUM = "\\boxed{\\int_0^1 \\sin(x^{x^x}) dx}"
 
 
+@pytest.mark.slow
 def test_a_check_in_a_process_of_its_own_keeps_to_the_row_limit_and_is_not_tried_again() -> None:
     ready = R.math_equal()
     ready.score([Rollout(SLOW_SUM, answer="\\int_0^1 2x dx")], deadline_s=30.0)  # sympy is imported

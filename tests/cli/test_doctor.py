@@ -39,6 +39,7 @@ def test_packages_are_those_of_the_metadata(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
+@pytest.mark.slow
 def test_a_missing_extra_shows_its_pip_line(guerdon: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "requires", lambda name: REQUIRES)
     result = guerdon("doctor")
@@ -47,11 +48,13 @@ def test_a_missing_extra_shows_its_pip_line(guerdon: Callable[..., Result], monk
     assert result.exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_missing_base_package_is_a_failure(guerdon: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "requires", lambda name: ["nowhere-x>=1"])
     assert guerdon("doctor", "--json").exit_code == 1
 
 
+@pytest.mark.slow
 def test_workers_that_do_not_start_are_a_failure(guerdon: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GUERDON_WORKERS", "many")
     result = guerdon("doctor", "--json")

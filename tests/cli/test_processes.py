@@ -62,6 +62,7 @@ def test_a_killed_run_leaves_nothing_under_the_final_name(files: Files) -> None:
 
 
 @pytest.mark.parametrize("args", [["score", "-o", "-"], ["score"], ["score", "--json"], ["filter"], ["demo"], ["--help"]])
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_failure(files: Files, args: list[str]) -> None:
     if args[0] in ("score", "filter"):
         path = files.write({"prompt": f"{i}", "answer": "x", "completion": "x" * 50} for i in range(3000))

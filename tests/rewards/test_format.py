@@ -240,6 +240,7 @@ def test_arguments_are_checked_when_built(build: Any, match: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["<think>", "</think>", "<", "\\boxed{", "}", "{", " ", "\u200b", "\\", "\\text{", "\\boxed{\\text "])
+@pytest.mark.slow
 def test_time_is_linear_in_hostile_text(piece: str) -> None:
     terms = [THINK, R.think_format(prefilled=True), R.tags("think", "answer", strict=False), R.boxed_format()]
     texts = [head + piece * (500_000 // len(piece)) + tail for head in ("", "<think>", "\\boxed{") for tail in ("", "</think>x", "}")]

@@ -158,6 +158,7 @@ def test_workers_run_the_parents_own_guerdon(script: Callable[..., str], tmp_pat
 
 
 @pytest.mark.parametrize("ignore", [True, False])
+@pytest.mark.slow
 def test_causes_are_told_apart_though_somebody_else_collects_children(script: Callable[..., str], ignore: bool) -> None:
     code = """
     import contextlib, os, signal

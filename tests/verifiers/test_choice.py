@@ -119,6 +119,7 @@ def test_the_contract_holds() -> None:
         "\\text{",
     ],
 )
+@pytest.mark.slow
 def test_time_is_linear_in_hostile_text(piece: str) -> None:
     start = time.process_time()
     ChoiceVerifier().judge(

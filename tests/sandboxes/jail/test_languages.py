@@ -77,6 +77,7 @@ def test_an_exit_code_comes_back(rung: Any, language: str) -> None:
     assert (result.status, result.exit_code) == ("nonzero", 3), result
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(rung: Any, language: str) -> None:
     result = rung.run(Job(HOG[language], language, limits=Limits(memory_mb=128, wall_s=60, cpu_s=20)))
     assert result.status in ("memory", "signal"), result

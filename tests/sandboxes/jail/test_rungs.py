@@ -99,6 +99,7 @@ def test_slots_do_not_starve_each_other_of_processes(jail: Any) -> None:
     assert [result.stdout for result in jail.many([Job(code)] * 2)] == [b"forty\n"] * 2
 
 
+@pytest.mark.slow
 def test_endless_recursion_ends(jail: Any) -> None:
     result = jail.run("import sys\nsys.setrecursionlimit(10**9)\ndef f(n): return f(n + 1)\nf(0)", limits=Limits(cpu_s=1, wall_s=10))
     assert result.status in ("timeout", "memory", "signal")

@@ -211,6 +211,7 @@ def test_tests_that_never_end_are_the_references_fault(judge: Judge, impatient: 
     assert judge(SQUARE, "while True: pass", sandbox=impatient).reason == "malformed_reference"
 
 
+@pytest.mark.slow
 def test_a_test_that_follows_the_program_for_ever_ends(judge: Judge) -> None:
     verdict = judge("def f(x):\n    return x + 1\n", "x = 0\nwhile f(x):\n    x = f(x)\nassert x == 0")
     assert (verdict.score, verdict.reason) == (0, "too_many_rounds")

@@ -48,6 +48,7 @@ UNITS = [*"a \n*-[]{\"'.1\x00。", *WORDS.split("|")]
 
 
 @pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.slow
 def test_repetition_takes_time_in_proportion(unit: str) -> None:
     # The slowest takes half a second on an idle machine; a quadratic check would take far longer.
     text = unit * (200_000 // len(unit)) + "x"

@@ -189,6 +189,7 @@ def test_every_text_has_either_an_answer_or_a_reason(completion: str) -> None:
         "is ",
     ],
 )
+@pytest.mark.slow
 def test_a_megabyte_is_read_in_linear_time(piece: str) -> None:
     start = time.process_time()
     extract(piece * (1_000_000 // len(piece)), MathRules.lenient())

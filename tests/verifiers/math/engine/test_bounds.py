@@ -121,6 +121,7 @@ def test_the_same_text_is_the_same_answer(text: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("answer", "candidate"), [("3\\sqrt{13}", "5\\sqrt{13}"), ("\\sin 1", "0.8415"), ("2^{2^{99}}", "x +")])
+@pytest.mark.slow
 def test_memory_is_flat(answer: str, candidate: str) -> None:
     """An exception object raised again and again would keep every frame it passed."""
 
