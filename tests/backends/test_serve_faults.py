@@ -48,7 +48,10 @@ def test_poison_in_several_requests_at_once_harms_only_its_own_rows(server: Serv
 @pytest.mark.slow
 def test_without_a_row_limit_what_holds_the_interpreter_harms_only_its_own_row(tmp_path: Path) -> None:
     words = ["hold", "ok:1", "raise", "sleep:1"]
-    with serving(reward_file(tmp_path), "--workers", "2", "--log-level", "critical") as server, ThreadPoolExecutor(4) as pool:
+    with (
+        serving(reward_file(tmp_path), "--workers", "2", "--deadline", "240", "--log-level", "critical") as server,
+        ThreadPoolExecutor(4) as pool,
+    ):
         found = list(pool.map(lambda word: asked(server, ["ok:1", word, "ok:1"]), words))
     assert [[result["reward"] for result in results] for results in found] == [[1.0, {"ok": 1.0, "sl": 1.0}.get(w[:2]), 1.0] for w in words]
     assert found[0][1]["components"]["obey"]["reason"] == "lost_worker"
