@@ -139,8 +139,8 @@ def flat_row(scores: Scores, row: int) -> dict[str, float]:
     (0.0, 1.0, 0.0, 1.0)
     """
     outcome = scores.outcomes[row]
-    weighted = [verdicts[row].status for k, verdicts in enumerate(scores.verdicts.values()) if scores.weights_NK[row, k] != 0]
-    statuses = {outcome.status, *weighted}
+    weights = scores.weights_NK[row].tolist()
+    statuses = [outcome.status, *(found[row].status for found, weight in zip(scores.verdicts.values(), weights, strict=True) if weight)]
     flat = {f"{PREFIX}abstained": float(not scores.valid_N[row]), f"{PREFIX}no_outcome": float(outcome.score is None)}
     flat.update((key, float(status in statuses)) for key, status in FLAGS.items())
     for name, verdicts in scores.verdicts.items():

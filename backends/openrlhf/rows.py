@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from guerdon.backends.labels import split_label
+from guerdon.rollouts import split_label
 from guerdon.types import Rollout
 
 __all__ = ["END_TOKENS", "column_names", "completion_of", "rollout_of", "split_label", "without_end"]

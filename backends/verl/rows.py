@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from guerdon.backends.labels import split_label
-from guerdon.rollouts import from_verl
+from guerdon.rollouts import from_verl, split_label
 from guerdon.types import Rollout
 
 __all__ = ["plain", "rollout_of"]

@@ -7,13 +7,17 @@ guess answers: whatever a stack calls the reference (`solution`, `ground_truth`,
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from guerdon.errors import ConfigError
 from guerdon.types import Message, Rollout
 
-__all__ = ["from_messages", "from_openrlhf", "from_trl", "from_verl", "prompt_of"]
+__all__ = ["JSON_OBJECT", "from_messages", "from_openrlhf", "from_trl", "from_verl", "prompt_of", "split_label"]
+
+JSON_OBJECT = re.compile(r"""\{\s*(?:"[^"]{0,200}"|'[^']{0,200}')\s*:""")
+"""How the JSON (or the repr) of an object begins: no answer by itself."""
 
 
 def prompt_of(prompt: Any) -> str | tuple[Message, ...]:
@@ -86,14 +90,27 @@ def from_openrlhf(query: str, prompt: str, label: Any = None) -> Rollout:
     """
     if not query.startswith(prompt):
         raise ConfigError(f"from_openrlhf: the query does not start with its prompt (prompt {prompt[:60]!r}, query {query[:60]!r})")
-    columns: dict[str, Any] = {}
-    answer = label
-    if isinstance(label, str) and label.lstrip().startswith("{"):
-        try:
-            decoded = json.loads(label)
-        except ValueError:
-            decoded = None  # a plain label that merely starts with a brace
-        if isinstance(decoded, dict) and "answer" in decoded:
-            columns = decoded
-            answer = columns.pop("answer")
+    answer, columns = split_label(label)
     return Rollout(query[len(prompt) :], prompt, answer, columns=columns)
+
+
+def split_label(label: Any, names: frozenset[str] = frozenset({"answer"})) -> tuple[Any, dict[str, Any]]:
+    """Answer and columns. A label that is an object, or its JSON, and has one of the keys `names` holds columns; any other is the answer
+    itself, objects as objects: a check that wants text then says BAD_REFERENCE, where it would find every completion wrong against the
+    JSON of an object under another key. OpenRLHF's empty label (no `--data.label_key`) is no answer, nor is broken JSON.
+
+    >>> split_label('{"answer": "4", "data_source": "gsm8k"}'), split_label("4"), split_label('{"inputs": ["1"]}')
+    (('4', {'data_source': 'gsm8k'}), ('4', {}), ({'inputs': ['1']}, {}))
+    """
+    if isinstance(label, str):
+        if not label:
+            return None, {}
+        if label.lstrip()[:1] == "{":
+            try:
+                label = json.loads(label)
+            except (ValueError, RecursionError):  # or a plain label that merely starts with a brace
+                return None if JSON_OBJECT.match(label.lstrip()) else label, {}
+    if isinstance(label, Mapping) and not names.isdisjoint(label):
+        columns = {str(key): value for key, value in label.items()}
+        return columns.pop("answer", None), columns
+    return label, {}

@@ -60,11 +60,9 @@ def test_verl_arguments_keep_extra_info_as_columns_and_uid_as_group() -> None:
 
 @pytest.mark.parametrize(
     ("label", "answer", "columns"),
-    [("4", "4", {}), ('{"answer": "4", "k": 1}', "4", {"k": 1}), ("{1, 2}", "{1, 2}", {}), ('{"x": 1}', '{"x": 1}', {}), (None, None, {})],
+    [("4", "4", {}), ('{"answer": "4", "k": 1}', "4", {"k": 1}), ("{1, 2}", "{1, 2}", {}), ('{"x": 1}', {"x": 1}, {}), (None, None, {})],
 )
-def test_openrlhf_labels_are_json_objects_with_an_answer_or_plain(
-    label: str | None, answer: str | None, columns: dict[str, object]
-) -> None:
+def test_openrlhf_labels_are_json_objects_with_an_answer_or_plain(label: str | None, answer: object, columns: dict[str, object]) -> None:
     rollout = Rollout.from_openrlhf("p?c", "p?", label)
     assert (rollout.completion, rollout.answer, rollout.columns) == ("c", answer, columns)
 

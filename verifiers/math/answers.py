@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import numbers
-import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from guerdon.rollouts import JSON_OBJECT
 from guerdon.verifiers.math import engine
 from guerdon.verifiers.math.extraction import reference_text
 
 __all__ = ["CompiledAnswer", "compile_answer", "compiled_text"]
-
-
-_JSON_OBJECT = re.compile(r"""\{\s*(?:"[^"]{0,200}"|'[^']{0,200}')\s*:""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ def compiled_text(answer: str) -> CompiledAnswer:
         return CompiledAnswer("", "missing_reference", "the answer is empty")
     if "\n####" in text:
         return _broken(text, "it is a whole solution; pass only what follows ####")
-    if _JSON_OBJECT.match(text):
+    if JSON_OBJECT.match(text):
         return _broken(text, "it is a JSON object; pass the answer that it holds")
     if text.lower() in ("nan", "inf", "-inf"):
         return _broken(text, "it is not a number")
