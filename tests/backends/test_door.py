@@ -40,7 +40,9 @@ def test_reads_are_refused_through_combinators_and_name_the_term() -> None:
 
 
 def test_reads_the_door_carries_are_not_refused() -> None:
-    refuse_reads(composed(), "the file", {"num_tokens": "use the agent", "group": "use the agent"})
+    reward = composed()
+    assert "answer" in reward.reads
+    refuse_reads(reward, "the file", {"num_tokens": "use the agent", "group": "use the agent"})  # raises nothing
 
 
 def test_a_reward_without_outcome_is_refused() -> None:

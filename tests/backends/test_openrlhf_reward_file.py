@@ -50,7 +50,8 @@ def test_terms_that_read_what_openrlhf_does_not_send_are_refused_with_the_fix(re
 
 
 def test_length_terms_with_a_tokenizer_are_welcome() -> None:
-    reward_func_from(R.math_equal() + R.soft_overlong(max_tokens=8, cache=2, tokenizer=str.split))
+    reward_func = reward_func_from(R.math_equal() + R.soft_overlong(max_tokens=8, cache=2, tokenizer=str.split))
+    assert reward_func(["p" + "word " * 8 + "\\boxed{4}"], ["p"], ["4"])["rewards"] == [0.0]
 
 
 @pytest.mark.parametrize("policy", [OnAbstain("drop"), OnAbstain("raise"), "fill"])
