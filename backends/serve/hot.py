@@ -171,9 +171,10 @@ class App:
                     raise Rejected(429, "too much is being sent at once; try again in 1 s", (b"retry-after", b"1"), _CLOSE)
                 parts.append(part)
                 more = message.get("more_body", False)
+            return b"".join(parts), message
         finally:
             dispatcher.coming -= size
-        return b"".join(parts), message
+            parts.clear()  # a refusal, which is told to the client while this frame hangs on it, would keep them
 
 
 _NO_TOKEN = "expected the header Authorization: Bearer TOKEN, with the server's token"
