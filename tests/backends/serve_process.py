@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,31 +119,53 @@ def start(*args: str, errors: int | None = None, **env: str) -> subprocess.Popen
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=os.environ | env)
 
 
+IN_PYTHON = "import sys; from guerdon.backends.serve import Settings, serve; sys.exit(serve(Settings.from_json(sys.argv[1])))"
+
+
+def start_in_python(reward: str, *, errors: int | None = None, **settings: Any) -> subprocess.Popen[str]:
+    """A server with one worker that is not started by the command, which has no option for some of the settings."""
+    given = json.dumps({"reward": reward, "port": 0, "workers": 1, **settings})
+    return subprocess.Popen([sys.executable, "-c", IN_PYTHON, given], stdout=subprocess.PIPE, stderr=errors, text=True)
+
+
 @contextmanager
-def serving(reward: str, *args: str, headers: dict[str, str] | None = None, **env: str) -> Iterator[Server]:
-    """A server that is ready; ended, and its workers seen to end, at the end."""
-    process = start(reward, *args, **env)
-    assert process.stdout is not None
+def ready(process: subprocess.Popen[str], headers: dict[str, str] | None = None) -> Iterator[Server]:
+    """The server of a process when it is ready; ended, and its workers seen to end, whatever happens meanwhile."""
     server: Server | None = None
-    try:
+    workers: list[int] = []
+    with ended(process):
+        assert process.stdout is not None
         line = process.stdout.readline()
         assert " at http://" in line, f"no address in {line!r}"
         server = Server(process, line.split(" at ")[1].split()[0])
         server.client.headers.update(headers or {})
         workers = server.worker_pids()
-        yield server
+        with server.client:
+            yield server
+    assert_gone(workers)
+
+
+@contextmanager
+def ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Ends the process, gently if that is quick: to leave a `with` of its own would wait for it without end."""
+    try:
+        yield
     finally:
-        if server is not None:
-            server.client.close()
         if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+            process.terminate()
             try:
-                process.wait(10)
+                process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
-        process.stdout.close()
-    assert_gone(workers)
+                process.wait(20)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def serving(reward: str, *args: str, headers: dict[str, str] | None = None, **env: str) -> AbstractContextManager[Server]:
+    """A server that is ready, started by the command."""
+    return ready(start(reward, *args, **env), headers)
 
 
 def assert_gone(pids: list[int], within_s: float = 10) -> None:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from serve_process import REWARD, Server, alive, parsed, reward_file, serving, start
+from serve_process import REWARD, Server, alive, ended, parsed, ready, reward_file, serving, start, start_in_python
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +43,12 @@ def test_poison_in_several_requests_at_once_harms_only_its_own_rows(server: Serv
     assert {results[1]["components"]["obey"]["status"] for results in found} == {"error"}
 
 
+@pytest.mark.parametrize("words", [["hold"], ["hold", "ok:1", "raise", "sleep:1"]], ids=["alone", "among others"])
 @pytest.mark.slow
-def test_without_a_row_limit_what_holds_the_interpreter_harms_only_its_own_row(tmp_path: Path) -> None:
-    words = ["hold", "ok:1", "raise", "sleep:1"]
+def test_without_a_row_limit_what_holds_the_interpreter_harms_only_its_own_row(tmp_path: Path, words: list[str]) -> None:
     with (
         serving(reward_file(tmp_path), "--workers", "2", "--deadline", "240", "--log-level", "critical") as server,
-        ThreadPoolExecutor(4) as pool,
+        ThreadPoolExecutor(len(words)) as pool,
     ):
         found = list(pool.map(lambda word: asked(server, ["ok:1", word, "ok:1"]), words))
     assert [[result["reward"] for result in results] for results in found] == [[1.0, {"ok": 1.0, "sl": 1.0}.get(w[:2]), 1.0] for w in words]
@@ -124,29 +122,24 @@ def test_a_reload_beside_a_lost_worker_leaves_as_many_workers_as_there_were(tmp_
 @pytest.mark.slow
 def test_a_worker_that_finds_another_reward_in_the_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import guerdon.rewards as R\nreward = R.math_equal()\n")
-    process = start(f"{tmp_path / 'mine.py'}:reward", "--workers", "1", errors=subprocess.PIPE)
-    assert process.stdout is not None
-    server = Server(process, process.stdout.readline().split(" at ")[1].split()[0])
-    (tmp_path / "mine.py").write_text("import guerdon.rewards as R\nreward = 2 * R.math_equal()\n")
-    first = server.worker_pids()[0]
-    os.kill(first, signal.SIGKILL)
-    eventually(lambda: first not in server.worker_pids() and server.client.get("/readyz").status_code == 200)
-    server.client.close()
-    process.terminate()
-    assert "loaded another reward than the others" in process.communicate(timeout=30)[1]
+    with ready(start(f"{tmp_path / 'mine.py'}:reward", "--workers", "1", errors=subprocess.PIPE)) as server:
+        (tmp_path / "mine.py").write_text("import guerdon.rewards as R\nreward = 2 * R.math_equal()\n")
+        first = server.worker_pids()[0]
+        os.kill(first, signal.SIGKILL)
+        eventually(lambda: first not in server.worker_pids() and server.client.get("/readyz").status_code == 200)
+        server.process.terminate()
+        assert "loaded another reward than the others" in server.process.communicate(timeout=30)[1]
 
 
 @pytest.mark.slow
 def test_what_is_printed_and_warned_by_a_reward_is_logged_below_error_and_the_address_is_flushed(tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text("import warnings\n" + REWARD + "\nwarnings.warn('mind the gap')\n")
-    settings = {"reward": f"{tmp_path / 'loud.py'}:reward", "port": 0, "workers": 1, "log_level": "error"}
-    code = "import sys; from guerdon.backends.serve import Settings, serve; sys.exit(serve(Settings.from_json(sys.argv[1])))"
-    command = [sys.executable, "-c", code, json.dumps(settings)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert " at http://" in process.stdout.readline()
-    process.terminate()
-    assert process.communicate(timeout=30)[1] == ""
+    process = start_in_python(f"{tmp_path / 'loud.py'}:reward", errors=subprocess.PIPE, log_level="error")
+    with ended(process):
+        assert process.stdout is not None
+        assert " at http://" in process.stdout.readline()
+        process.terminate()
+        assert process.communicate(timeout=30)[1] == ""
 
 
 # -- HTTP

@@ -9,7 +9,6 @@ import json
 import re
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serve_process import Server, ready, start_in_python
 
 for extra in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
     pytest.importorskip(extra)
@@ -35,39 +35,14 @@ CLEAN = {"prompt": "2+2?", "response": "It is \\boxed{4}", "label": "4"}
 DOORS = ("/get_reward", "/score", "/score/batch", "/remote_rm")
 
 
-@dataclass(frozen=True)
-class Server:
-    """Where it listens."""
-
-    port: int
-    pid: int
-
-
-START = """
-import sys
-from guerdon.backends.serve import Settings, serve
-sys.exit(serve(Settings.from_json(sys.argv[1]), lambda line: print(line, flush=True)))
-"""
-
-
 @contextmanager
 def serving(folder: Path, **options: Any) -> Iterator[Server]:
     """A server of its own, not by the command, which has no option for `read_s`."""
     file = folder / "reward.py"
     file.write_text(REWARD)
-    settings = json.dumps({"reward": f"{file}:reward", "port": 0, "workers": 1, "token": TOKEN, **options})
-    with subprocess.Popen([sys.executable, "-c", START, settings], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
-            assert found
-            yield Server(int(found[1]), process.pid)
-            assert process.poll() is None, "the server ended"
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            process.kill()
+    with ready(start_in_python(f"{file}:reward", errors=subprocess.DEVNULL, token=TOKEN, **options)) as server:
+        yield server
+        assert server.process.poll() is None, "the server ended"
 
 
 @pytest.fixture(scope="module")

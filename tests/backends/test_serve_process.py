@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +14,21 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serve_process import REWARD, Server, alive, assert_gone, body, children, parsed, reward_file, serving, start
+from serve_process import (
+    REWARD,
+    Server,
+    alive,
+    assert_gone,
+    body,
+    children,
+    ended,
+    parsed,
+    ready,
+    reward_file,
+    serving,
+    start,
+    start_in_python,
+)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +197,7 @@ def test_workers_end_with_a_front_that_is_killed(tmp_path: Path) -> None:
             time.sleep(0.3)
             server.process.kill()
             assert held.exception() is not None
-        server.process.wait()
+        server.process.wait(20)
         assert_gone(workers)
 
 
@@ -240,26 +252,10 @@ def test_processes_share_a_port_are_restarted_and_add_up_their_metrics(tmp_path:
 # -- clients that misbehave
 
 
-START = """
-import sys
-from guerdon.backends.serve import Settings, serve
-sys.exit(serve(Settings.from_json(sys.argv[1]), lambda line: print(line, flush=True)))
-"""
-
-
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    settings = {"reward": reward_file(tmp_path_factory.mktemp("impatient")), "port": 0, "workers": 1, "read_s": 1.0, "max_body_mb": 0.5}
-    process = subprocess.Popen([sys.executable, "-c", START, json.dumps(settings)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    server = Server(process, process.stdout.readline().split(" at ")[1].split()[0])
-    try:
+    with ready(start_in_python(reward_file(tmp_path_factory.mktemp("impatient")), read_s=1.0, max_body_mb=0.5)) as server:
         yield server
-    finally:
-        server.client.close()
-        process.terminate()
-        process.wait(20)
-        process.stdout.close()
 
 
 HEAD = b"POST /score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -326,7 +322,8 @@ def test_a_reward_that_cannot_be_loaded_fails_the_command_in_one_line(tmp_path: 
     (tmp_path / "broken.py").write_text(source)
     for processes in ("1", "2") if "missing" in source else ("1",):
         found = start(f"{tmp_path / 'broken.py'}:reward", "--workers", "1", "--processes", processes, errors=subprocess.PIPE)
-        out, err = found.communicate(timeout=60)
+        with ended(found):
+            out, err = found.communicate(timeout=60)
         assert (found.returncode, out) == (2, "")
         assert err.count("\n") == 1, err
         assert says in err.lower()
