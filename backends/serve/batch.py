@@ -48,7 +48,6 @@ class Batch:
     limit_s: float
     by_timeout: bool
     timer: asyncio.TimerHandle | None = None
-    due: float = 0.0
     abandoned: bool = False
     overdue: bool = False
     at: tuple[int, int] | None = None

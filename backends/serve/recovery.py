@@ -1,9 +1,10 @@
 """What becomes of batches that overrun, and of those whose worker died.
 
 A worker ends a batch at its limit and gives back the requests that are not done: they are scored again one by one, row by row where
-rows have a limit. A batch that it does not end is left to itself, and the worker asked whether it is alive; one that cannot say so (C code
-holds the interpreter) is killed. The row it was at is ERROR if the worker did nothing else; if it did, there is no telling which of
-them held it, and they are tried again on a worker each, which is asked all the time.
+rows have a limit. A batch that it does not end is left to itself, and the worker asked whether it is alive; so is one that is long at
+batches whose rows have no limit of their own. A worker that cannot say so (C code holds the interpreter) is killed. The row it was at is
+ERROR if the worker did nothing else and said which it was; if not, there is no telling which of them held it: they are tried again on a
+worker each, which is asked all the time, and then row by row.
 A batch whose worker died of something else is tried once more as it is, on a worker that does nothing else, then row by row: the row
 that kills a third worker is ERROR `lost_worker`, and the others have lost nothing but time.
 """
@@ -28,8 +29,7 @@ log = logging.getLogger("guerdon.serve")
 PONG_S = 1.5
 """A worker that does not answer within this is taken for held."""
 HELD_S, HEARD_S = 3.0, 5.0
-"""How often a worker is asked whether it is alive while several batches share it, or while one has it to itself because it may have held
-another; and within what time it must then answer."""
+"""How often a worker that is long at its batches is asked whether it is alive, and within what time it must then answer."""
 GRACE_S = 0.5
 """A worker ends a batch or a row at its limit by itself; the front looks this much later."""
 ABANDON_S = 5.0
@@ -50,22 +50,11 @@ class Recovery:
             batch.timer.cancel()
             batch.timer = None
         if not batch.abandoned:
-            loop = asyncio.get_running_loop()
-            batch.due = loop.time() + batch.limit_s + GRACE_S
-            self._look(batch)
-
-    def _look(self, batch: Batch) -> None:
-        loop = asyncio.get_running_loop()
-        pause = max(0.0, batch.due - loop.time())
-        batch.timer = loop.call_later(min(pause, HELD_S) if batch.exclusive else pause, self._overrun, batch)
+            batch.timer = asyncio.get_running_loop().call_later(batch.limit_s + GRACE_S, self._overrun, batch)
 
     def _overrun(self, batch: Batch) -> None:
         batch.timer = None
         if batch.abandoned:
-            return
-        if asyncio.get_running_loop().time() < batch.due - 0.001:
-            self._ping(batch.worker, HEARD_S)
-            self._look(batch)
             return
         batch.overdue = True
         self._ping(batch.worker)
@@ -100,9 +89,13 @@ class Recovery:
             worker.ping = loop.call_later(patience_s, self._unheard, worker)
 
     def feel(self, worker: Worker) -> None:
-        """Ask a worker that several batches share, now and then: one may hold the others until their deadline."""
-        before = asyncio.get_running_loop().time() - HELD_S
-        if len(worker.busy) > 1 and worker.asked < before and min(batch.sent for batch in worker.busy.values()) < before:
+        """Ask a worker now and then that is long at its batches: a row may hold the others until their deadline.
+
+        Not one that is at a single batch whose rows have a limit, unless they are suspect: these may take as long as they have been given.
+        """
+        before, batches = asyncio.get_running_loop().time() - HELD_S, worker.busy.values()
+        bounded = len(batches) == 1 and all(batch.by_timeout and not batch.exclusive for batch in batches)
+        if worker.asked < before and not bounded and any(batch.sent < before for batch in batches):
             self._ping(worker, HEARD_S)
 
     def heard(self, worker: Worker) -> None:
@@ -138,8 +131,13 @@ class Recovery:
                 self._lose(batch, "checker_timeout", f"scoring the row took longer than {batch.limit_s:g} s, and its worker was killed")
             else:
                 self._lose(batch, "lost_worker", "scoring the row kept its worker from answering, which was killed")
-        single = len(batch.open) == 1 and not batch.stepwise
-        self._again(batch.open, batch.stepwise or (alone and batch.exclusive), exclusive=suspect or single)
+        units = batch.open
+        single = len(units) == 1 and not batch.stepwise
+        stepwise = batch.stepwise or (alone and (single or batch.exclusive))
+        if single or stepwise:
+            self._again(units, stepwise, exclusive=suspect or single)
+        else:
+            self.step(units)
 
     def _after_death(self, batch: Batch, units: list[Unit]) -> None:
         if batch.stepwise and batch.at is not None:
